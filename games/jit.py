@@ -1,0 +1,79 @@
+"""How this project compiles with Numba: one decorator, one cache rule, one way to join tree and rules.
+
+Numba's own disk cache looks only at the file a function stands in, so a change in the rules would
+leave an old search in the cache. We therefore key the cache folder by the contents of every package
+that holds jitted code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numba
+
+JITTED_PACKAGES = ("games", "search", "net", "trainer")
+KEPT_CACHES = 4
+
+CompiledFunction = Callable[..., Any]
+
+
+def _source_key(root: Path) -> str:
+    """Hash of all sources that jitted code may come from, and of the Numba that compiles them."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for package in JITTED_PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """The folder compiled code is cached in (`AZ_JIT_CACHE`, else under the user's cache folder)."""
+    home = os.environ.get("AZ_JIT_CACHE") or Path.home() / ".cache" / "azselfplay" / "jit"
+    return Path(home) / _source_key(Path(__file__).resolve().parent.parent)
+
+
+def _prepare_cache() -> Path:
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.utime(folder)
+    older = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in older[KEPT_CACHES:]:
+        shutil.rmtree(path, ignore_errors=True)
+    numba.config.CACHE_DIR = str(folder)
+    return folder
+
+
+CACHE = _prepare_cache()
+
+
+def jit(function: Callable[..., Any]) -> CompiledFunction:
+    """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
+    compiled: CompiledFunction = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+def specialise(
+    kernels: Mapping[str, Callable[..., Any]], bindings: Mapping[str, Any], tag: str
+) -> dict[str, CompiledFunction]:
+    """Compile a set of plain functions once for one game.
+
+    `kernels` are undecorated functions of one module that may call each other, and that call game
+    rules by the names in `bindings` (`play`, `legal_actions`, ...). Each is copied with those names
+    bound, then compiled under a name that holds `tag`, so that every game has its own cache entry.
+    The copy is what lets Numba inline the rules into the tree code without the tree knowing a game.
+    """
+    first = next(iter(kernels.values()))
+    namespace: dict[str, Any] = {**first.__globals__, **bindings}
+    for name, function in kernels.items():
+        copy = types.FunctionType(function.__code__, namespace, name, function.__defaults__)
+        copy.__qualname__ = f"{name}__{tag}"
+        copy.__module__ = function.__module__
+        namespace[name] = jit(copy)
+    return {name: namespace[name] for name in kernels}

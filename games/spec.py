@@ -1,0 +1,169 @@
+"""What a game is, as the rest of the system sees it. Nothing outside `games/` knows more than this.
+
+Conventions, used everywhere:
+
+state     `uint64[state_words]`, one position without its past
+line      `uint64[n, state_words]`, all positions of a game from its start; `line[n - 1]` is now
+action    index into the policy, `0 <= action < actions`, seen by the side to move
+value     in [-1, 1], for the side to move at that position
+outcome   +1, 0 or -1, for the first player (White in chess)
+words     packed features, `uint64[feature_words]`: bit planes first, then one word a scalar plane
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+ONGOING = 0
+"""`end_reason` of a position from which the game goes on."""
+
+PLY_CAP = "ply_cap"
+"""Name of the end reason of any game that reaches the cap on its length: scored as a draw."""
+
+State = npt.NDArray[np.uint64]
+Line = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class EndReason:
+    """One way for a game to end."""
+
+    name: str
+    value: int
+    """+1, 0 or -1 for the side to move in the final position (checkmate: -1)."""
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """A map of the board on itself that the rules do not see.
+
+    `cells[i]` is the cell that cell `i` moves to, `actions[a]` the action that `a` becomes.
+    """
+
+    name: str
+    cells: npt.NDArray[np.int64]
+    actions: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The jitted functions of a game. All write into arrays they are given and allocate nothing.
+
+    start(state) -> None
+        Write the usual start position.
+    side_to_move(state) -> int
+        0 for the first player, 1 for the second.
+    legal_actions(line, n, actions: uint16[max_legal]) -> int
+        Write the legal actions of `line[n - 1]`, in a fixed order, and return how many there are.
+        Not asked in a position where the game is over for another reason than having no moves.
+    play(parent, action, child) -> None
+        Write the position after a legal `action`. `parent` and `child` do not overlap.
+    end_reason(line, n, legal_count, in_search) -> int
+        `ONGOING` or an index into `Game.end_reasons`. With `in_search` a game may end earlier than
+        the rules say (chess: a second occurrence counts as a draw). The ply cap is not its business.
+    encode(line, n, history, words: uint64[feature_words]) -> None
+        Write the packed features of `line[n - 1]` with `history` positions (missing ones are 0).
+    """
+
+    start: Callable[..., Any]
+    side_to_move: Callable[..., Any]
+    legal_actions: Callable[..., Any]
+    play: Callable[..., Any]
+    end_reason: Callable[..., Any]
+    encode: Callable[..., Any]
+
+    def bindings(self) -> dict[str, Callable[..., Any]]:
+        """The names under which jitted code outside `games/` calls the rules (see `games.jit`)."""
+        return {
+            "start": self.start,
+            "side_to_move": self.side_to_move,
+            "legal_actions": self.legal_actions,
+            "play": self.play,
+            "end_reason": self.end_reason,
+            "encode": self.encode,
+        }
+
+
+@dataclass(frozen=True)
+class Notation:
+    """Text in and out, in the game's usual notation; plain Python, never called inside a search.
+
+    state_from_text(text) -> state      ValueError with a sentence that says what is wrong
+    state_to_text(state) -> text        "" stands for the usual start on input
+    action_to_text(state, action)       UCI for chess, columns 1-7, cells 1-9
+    action_from_text(state, text)       ValueError if it is not a legal action there
+    draw(state) -> text                 the board as a picture for a terminal, first player below
+    """
+
+    state_from_text: Callable[[str], State]
+    state_to_text: Callable[[State], str]
+    action_to_text: Callable[[State, int], str]
+    action_from_text: Callable[[State, str], int]
+    draw: Callable[[State], str]
+
+
+@dataclass(frozen=True)
+class Game:
+    """The whole description of a game."""
+
+    name: str
+    rows: int
+    cols: int
+    actions: int
+    """Size of the policy."""
+    policy_planes: int | None
+    """Planes of a convolutional policy head (`action = plane * rows * cols + cell`), or None: flat."""
+    state_words: int
+    max_legal: int
+    """No position has more legal actions."""
+    mean_legal: float
+    """Legal actions in a typical position; the Dirichlet alpha at the root is about 10 / this."""
+    dirichlet_alpha: float
+    """Published value where there is one (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
+    max_plies: int
+    """Default cap on the length of a game."""
+    planes_per_position: int
+    """Bit planes that each position of the history adds."""
+    scalar_planes: int
+    """Planes that hold one number in [0, 1] everywhere."""
+    history: int
+    """Default number of positions in the features (AlphaZero: 8)."""
+    end_reasons: tuple[EndReason, ...]
+    """Index 0 stands for a game that goes on."""
+    rules: Rules
+    notation: Notation
+    symmetries: tuple[Symmetry, ...] = field(default=())
+    """All symmetries but the identity."""
+
+    @property
+    def cells(self) -> int:
+        return self.rows * self.cols
+
+    @property
+    def words_per_plane(self) -> int:
+        """64 cells fit a word; bit `i` of a plane (word `i // 64`) is cell `i`, row `i // cols`."""
+        return (self.cells + 63) // 64
+
+    def bit_planes(self, history: int) -> int:
+        return self.planes_per_position * history
+
+    def planes(self, history: int) -> int:
+        """Input planes of the network (chess with 8 positions: 119)."""
+        return self.bit_planes(history) + self.scalar_planes
+
+    def feature_words(self, history: int) -> int:
+        """Words of one packed position. A scalar plane is the bits of a float32 in the low half."""
+        return self.bit_planes(history) * self.words_per_plane + self.scalar_planes
+
+    def reason_name(self, reason: int) -> str:
+        return self.end_reasons[reason].name
+
+
+def outcome_for_first_player(value: int, side_to_move: int) -> int:
+    """The one place where a value (side to move) becomes an outcome (first player), and back."""
+    return value if side_to_move == 0 else -value

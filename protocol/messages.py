@@ -1,0 +1,308 @@
+"""Every message, as a typed struct. Frame 0 is one of these in MessagePack; arrays follow as raw frames.
+
+`docs/protocol.md` is the same list for people: who sends what, the frames behind it, what is promised.
+Unknown fields are ignored, missing ones take their default, so a newer peer may add fields at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+PROTOCOL_VERSION = 1
+
+MAX_ROWS = 4096
+"""Leaves in one EVALUATE."""
+CHUNK = 512 * 1024
+"""Bytes of weights in one message."""
+MAX_RECORD = 1024 * 1024
+"""Bytes of one game record."""
+
+Name = Annotated[str, Meta(max_length=120)]
+Text = Annotated[str, Meta(max_length=2000)]
+Uid = Annotated[bytes, Meta(min_length=16, max_length=16)]
+Sha256 = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Count = Annotated[int, Meta(ge=0, le=2**40)]
+Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
+RequestId = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Seconds = Annotated[float, Meta(ge=0, le=1e6)]
+
+
+class Message(Struct, frozen=True, tag_field="type", omit_defaults=False):
+    """Base of all messages; `type` in the wire form names the class."""
+
+
+# ---- Joining and leaving (leaves port and bulk port alike) -------------------------------------
+
+
+class Hello(Message, tag="hello"):
+    """First message of every connection. Answered by WELCOME or GOODBYE."""
+
+    protocol: Annotated[int, Meta(ge=0, le=2**16)]
+    role: Annotated[str, Meta(pattern="^(worker|client|trainer|watcher)$")]
+    """`worker` is azserver's own, `client` one on another machine; both play games."""
+    name: Name = ""
+    """For people: host and process."""
+    software: Name = ""
+
+
+class WeightsInfo(Message, tag="weights_info"):
+    """Which weights are current. Sent on PUB every few seconds, in WELCOME and on request."""
+
+    version: Count
+    """Grows by one with each publication; 0 is the untrained network of this run."""
+    step: Count
+    sha256: Sha256
+    size: Count
+    game: Name
+    architecture: Name = ""
+
+
+class Welcome(Message, tag="welcome"):
+    """You are in. Everything a worker needs to know to play."""
+
+    session: RequestId
+    software: Name
+    run: Name
+    game: Name
+    self_play: dict[str, Any]
+    """`protocol.settings.SelfPlaySettings` as a map."""
+    credits: Count
+    """Leaves this session may have in flight."""
+    games_in_flight: Count
+    """Concurrent games the server would like one worker process to play."""
+    heartbeat: Seconds
+    """Send PING after this long without other traffic."""
+    lease: Seconds
+    """A session silent for this long is forgotten."""
+    weights: WeightsInfo | None = None
+    network: Name = ""
+    """Preset of a network made from nothing (a trainer's default)."""
+    trainer_present: bool = False
+
+
+class Goodbye(Message, tag="goodbye"):
+    """Refusal or end of a session; `code` is one of `protocol.errors.Code`."""
+
+    code: Name
+    reason: Text
+    retry_after: Seconds = 0.0
+    """0: do not come back with the same request."""
+
+
+class Ping(Message, tag="ping"):
+    """Keeps a session alive. Answered by PONG."""
+
+
+class Pong(Message, tag="pong"):
+    """The server's loop is alive."""
+
+    version: Count = 0
+
+
+class Bye(Message, tag="bye"):
+    """The peer leaves on purpose: its session ends now."""
+
+
+# ---- Leaves: worker <-> front, leaves port ------------------------------------------------------
+
+
+class Evaluate(Message, tag="evaluate"):
+    """Leaves to evaluate. Frames: features u64[rows, words], counts u16[rows], actions u16[total]."""
+
+    request: RequestId
+    rows: Rows
+
+
+class Evaluated(Message, tag="evaluated"):
+    """Answer to rows `first .. first + rows` of a request; a request may be answered in parts.
+
+    Frames: priors f16[sum of those rows' counts], wdl f32[rows, 3] (win, draw, loss, side to move).
+    """
+
+    request: RequestId
+    first: Rows
+    rows: Rows
+    version: Count
+    """Weights that answered."""
+
+
+class Refused(Message, tag="refused"):
+    """A request that is not answered, and why. `retry_after` > 0: the same request may be sent again."""
+
+    code: Name
+    reason: Text
+    request: RequestId = 0
+    retry_after: Seconds = 0.0
+
+
+# ---- Batches: front <-> evaluator process, ipc only ---------------------------------------------
+
+
+class EvaluatorReady(Message, tag="evaluator_ready"):
+    """An evaluator process has started and asks for weights and batches."""
+
+    index: Count
+    device: Name
+    target_rows: Rows
+    """Bucket at which the device is efficient; the front aims at this many rows a batch."""
+    max_rows: Rows
+    pipeline: Annotated[int, Meta(ge=1, le=8)] = 2
+    """Batches it holds at once, so that copying hides behind computing."""
+
+
+class LoadWeights(Message, tag="load_weights"):
+    """Swap to this file between two batches. Answered by WEIGHTS_LOADED or WEIGHTS_REFUSED."""
+
+    version: Count
+    sha256: Sha256
+    path: Text
+
+
+class WeightsLoaded(Message, tag="weights_loaded"):
+    version: Count
+    sha256: Sha256
+
+
+class WeightsRefused(Message, tag="weights_refused"):
+    """The old network stays."""
+
+    version: Count
+    reason: Text
+
+
+class Batch(Message, tag="batch"):
+    """Frames as in EVALUATE, rows of several requests joined."""
+
+    batch: RequestId
+    rows: Rows
+
+
+class BatchDone(Message, tag="batch_done"):
+    """Frames as in EVALUATED. `busy` is the time the device computed for it."""
+
+    batch: RequestId
+    rows: Rows
+    version: Count
+    busy: Seconds = 0.0
+
+
+# ---- Games: worker -> front -> trainer and back, bulk port --------------------------------------
+
+
+class PutGame(Message, tag="put_game"):
+    """A finished game. Frame: the record (`protocol.records`). Answered by GAME_ACK."""
+
+    uid: Uid
+    sha256: Sha256
+
+
+class GameAck(Message, tag="game_ack"):
+    """What became of a game. Only `stored`, `duplicate`, `conflict` and `rejected` are final."""
+
+    uid: Uid
+    status: Annotated[str, Meta(pattern="^(stored|duplicate|conflict|rejected|retry)$")]
+    reason: Text = ""
+    retry_after: Seconds = 0.0
+
+
+class RelayGame(Message, tag="relay_game"):
+    """PUT_GAME on its way to the trainer. Frame: the record."""
+
+    peer: Annotated[bytes, Meta(max_length=64)]
+    """Where the acknowledgement goes; opaque to the trainer."""
+    uid: Uid
+    sha256: Sha256
+    source: Name
+    """`workers` or `clients`."""
+
+
+class RelayAck(Message, tag="relay_ack"):
+    """Acknowledgements of one commit, each with the `peer` it came from."""
+
+    acks: Annotated[list[tuple[bytes, GameAck]], Meta(max_length=4096)]
+
+
+# ---- Weights: trainer -> front -> clients, bulk port --------------------------------------------
+
+
+class PutWeights(Message, tag="put_weights"):
+    """A trainer offers weights. Answered by WEIGHTS_WANTED, or REFUSED."""
+
+    info: WeightsInfo
+
+
+class WeightsWanted(Message, tag="weights_wanted"):
+    """Send chunks from `offset` on; also the acknowledgement of each chunk. offset == size: stored."""
+
+    sha256: Sha256
+    offset: Count
+
+
+class Chunk(Message, tag="chunk"):
+    """A piece of a weights file, either way. Frame: the bytes, at most `CHUNK`."""
+
+    sha256: Sha256
+    offset: Count
+
+
+class GetWeights(Message, tag="get_weights"):
+    """Answered by WEIGHTS_INFO, or REFUSED when there are none yet."""
+
+
+class GetChunk(Message, tag="get_chunk"):
+    """Answered by CHUNK, or REFUSED when that file is no longer kept."""
+
+    sha256: Sha256
+    offset: Count
+
+
+# ---- Looking in: any session, leaves port or bulk port ------------------------------------------
+
+
+class GetStatus(Message, tag="get_status"):
+    """Answered by STATUS."""
+
+
+class Status(Message, tag="status"):
+    """Figures for people and launchers; keys are listed in docs/protocol.md."""
+
+    figures: dict[str, Any]
+
+
+class TrainerStatus(Message, tag="trainer_status"):
+    """The trainer's figures (games, positions, window, step, losses), shown by azserver."""
+
+    figures: dict[str, Any]
+
+
+AnyMessage = (
+    Hello | Welcome | Goodbye | Ping | Pong | Bye
+    | Evaluate | Evaluated | Refused
+    | EvaluatorReady | LoadWeights | WeightsLoaded | WeightsRefused | Batch | BatchDone
+    | PutGame | GameAck | RelayGame | RelayAck
+    | PutWeights | WeightsWanted | Chunk | GetWeights | WeightsInfo | GetChunk
+    | GetStatus | Status | TrainerStatus
+)  # fmt: skip
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(AnyMessage)
+
+
+class BadMessage(ValueError):
+    """Bytes that are no message of ours; the text says where they differ."""
+
+
+def encode(message: Message) -> bytes:
+    return _encoder.encode(message)
+
+
+def decode(header: bytes | memoryview) -> AnyMessage:
+    """The message in frame 0. Raises BadMessage on anything else than a well-formed message."""
+    try:
+        message: AnyMessage = _decoder.decode(header)
+        return message
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadMessage(str(error)) from error

@@ -1,0 +1,45 @@
+"""Settings of self-play: chosen by whoever runs azserver, sent to every worker in WELCOME.
+
+One frozen dataclass, because a game is only comparable with games played under the same settings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SelfPlaySettings:
+    """How games are played. Defaults are AlphaZero's where it published one (arXiv 1712.01815)."""
+
+    history: int = 0
+    """Positions in the network's input; 0 takes the game's default (AlphaZero: 8)."""
+    simulations: int = 800
+    """New simulations per move, on top of what is kept of the tree (AlphaZero: 800)."""
+    c_base: float = 19652.0
+    """PUCT: visits at which exploration has grown by ln 2 (AlphaZero: 19652)."""
+    c_init: float = 1.25
+    """PUCT: weight of the prior at few visits (AlphaZero: 1.25)."""
+    fpu: str = "reduction"
+    """Value of a child never visited: `reduction` = the parent's value minus `fpu_reduction` times the
+    root of the visited prior mass; `absolute` = `fpu_value`. AlphaZero's text does not state it."""
+    fpu_reduction: float = 0.2
+    """In units of value [-1, 1]; not applied at a root with noise (KataGo: 0.2 and 0)."""
+    fpu_value: float = 0.0
+    """Used by `fpu = absolute` only, in [-1, 1]. -1 means "unvisited is lost": draws only follow."""
+    root_noise: float = 0.25
+    """Share of Dirichlet noise in the priors of the root (AlphaZero: 0.25); 0 switches it off."""
+    dirichlet_alpha: float = 0.0
+    """Shape of that noise; 0 takes the game's (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
+    temperature: float = 1.0
+    """Moves are drawn from visits ** (1 / temperature) for the first plies (AlphaZero: 1)."""
+    temperature_plies: int = 30
+    """Plies after which the most visited move is played (AlphaZero: 30)."""
+    max_plies: int = 0
+    """Length at which a game is scored as a draw; 0 takes the game's (AlphaZero: chess 512)."""
+    reuse_tree: bool = True
+    """Keep the subtree of the move played (AlphaGo Zero does), with fresh noise at the new root."""
+    start: str = ""
+    """Start position in the game's notation (chess: FEN); empty is the usual one."""
+    seed: int = 0
+    """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""
