@@ -1,0 +1,143 @@
+"""Which finished games to offer to the server when, and when a game may leave the spool.
+
+Pure: events with `now` in, instructions out. Delivery is at least once: a game is offered again after
+`TIMEOUT`, after every re-join and after `retry`, and only a final acknowledgement ends that. The uid
+makes the trainer count it once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from protocol.messages import GameAck
+
+WINDOW = 16
+"""Games offered and not yet acknowledged."""
+TIMEOUT = 30.0
+"""Seconds until an unacknowledged game is offered again."""
+SHORTEST_RETRY = 1.0
+"""Seconds to wait after `retry` when the server named no time."""
+
+
+@dataclass(frozen=True)
+class Put:
+    """Send this game's record."""
+
+    uid: bytes
+
+
+@dataclass(frozen=True)
+class Delete:
+    """The trainer holds this game for good: remove it from the spool."""
+
+    uid: bytes
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """The trainer will never take this game: move it to the rejected ones, with the reason."""
+
+    uid: bytes
+    status: str
+    reason: str
+
+
+Instruction = Put | Delete | SetAside
+
+
+class Uploads:
+    """Every game in the spool is either waiting to be offered or offered and in flight."""
+
+    def __init__(self, window: int = WINDOW, timeout: float = TIMEOUT) -> None:
+        self._window = window
+        self._timeout = timeout
+        self._waiting: deque[bytes] = deque()
+        self._deadlines: dict[bytes, float] = {}
+        """Games in flight, oldest deadline first (all are given the same timeout)."""
+        self._joined = False
+        self._paused_until = 0.0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._deadlines)
+
+    def add(self, uid: bytes, now: float) -> list[Instruction]:
+        """A game now stands in the spool."""
+        self._waiting.append(uid)
+        return self._offer(now)
+
+    def joined(self, now: float) -> list[Instruction]:
+        """A new session. What was in flight is offered again: its acknowledgement may be lost."""
+        self._joined = True
+        self._paused_until = now
+        self._take_back(list(self._deadlines))
+        return self._offer(now)
+
+    def lost(self) -> None:
+        """No session: nothing is sent until the next `joined`."""
+        self._joined = False
+
+    def gone(self, uid: bytes, now: float) -> list[Instruction]:
+        """The game is no longer in the spool (unreadable, moved aside): forget it."""
+        self._forget(uid)
+        return self._offer(now)
+
+    def acknowledged(self, ack: GameAck, now: float) -> list[Instruction]:
+        """What the server says of a game. An ack of a game that we do not hold is ignored.
+
+        `retry` speaks of the server (no trainer, disk full), not of this one game: nothing at all is
+        offered before `retry_after` has passed, and this game goes behind the others.
+        """
+        if ack.uid not in self._deadlines and ack.uid not in self._waiting:
+            return []
+        if ack.status == "retry":
+            if self._deadlines.pop(ack.uid, None) is not None:
+                self._waiting.append(ack.uid)
+            pause = max(ack.retry_after, SHORTEST_RETRY)
+            self._paused_until = max(self._paused_until, now + pause)
+            return []
+        self._forget(ack.uid)
+        final: Instruction = (
+            Delete(ack.uid)
+            if ack.status in ("stored", "duplicate")
+            else SetAside(ack.uid, ack.status, ack.reason)
+        )
+        return [final, *self._offer(now)]
+
+    def tick(self, now: float) -> list[Instruction]:
+        """To be called at `next_wake`: timeouts, and the end of a pause."""
+        self._take_back([uid for uid, deadline in self._deadlines.items() if deadline <= now])
+        return self._offer(now)
+
+    def next_wake(self) -> float | None:
+        """When `tick` has something to do, None if only another event can change anything."""
+        if not self._joined:
+            return None
+        times = list(self._deadlines.values())[:1]
+        if self._waiting and len(self._deadlines) < self._window:
+            times.append(self._paused_until)
+        return min(times, default=None)
+
+    def _offer(self, now: float) -> list[Instruction]:
+        offered: list[Instruction] = []
+        if not self._joined or now < self._paused_until:
+            return offered
+        while self._waiting and len(self._deadlines) < self._window:
+            uid = self._waiting.popleft()
+            self._deadlines[uid] = now + self._timeout
+            offered.append(Put(uid))
+        return offered
+
+    def _take_back(self, uids: list[bytes]) -> None:
+        for uid in uids:
+            del self._deadlines[uid]
+        self._waiting.extendleft(reversed(uids))
+
+    def _forget(self, uid: bytes) -> None:
+        if self._deadlines.pop(uid, None) is None and uid in self._waiting:
+            self._waiting.remove(uid)

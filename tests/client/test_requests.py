@@ -1,0 +1,174 @@
+"""The request table: every row is answered once, whatever becomes of the messages."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from client.requests import RequestTable
+
+
+def test_requests_are_taken_in_order_within_the_credits() -> None:
+    """A request that does not fit the credits waits, and no younger one overtakes it."""
+    table: RequestTable[str] = RequestTable()
+    table.joined(10)
+    for name, rows in (("a", 6), ("b", 6), ("c", 2)):
+        table.open(name, rows)
+    assert table.take(0.0) == [(1, 6, "a")]
+    assert (table.in_flight, table.room) == (6, 0)
+    table.answer(1, 0, 6)
+    assert [payload for _, _, payload in table.take(0.0)] == ["b", "c"]
+
+
+def test_nothing_is_sent_without_a_session() -> None:
+    """Between losing a session and the next one, requests wait."""
+    table: RequestTable[str] = RequestTable()
+    table.joined(10)
+    table.lost()
+    table.open("a", 1)
+    assert table.take(0.0) == []
+    assert table.room == 0
+
+
+def test_rejoining_sends_everything_unanswered_again_in_order() -> None:
+    """The server forgot the old session's requests; half-answered ones are sent whole."""
+    table: RequestTable[str] = RequestTable()
+    table.joined(10)
+    for name in "abc":
+        table.open(name, 3)
+    table.take(0.0)
+    table.answer(1, 0, 3)
+    table.answer(2, 0, 1)
+    table.lost()
+    table.joined(6)
+    assert table.take(1.0) == [(2, 3, "b"), (3, 3, "c")]
+    assert table.in_flight == 6
+
+
+def test_an_unanswered_request_is_sent_again_after_doubling_times() -> None:
+    """10 s, then 20 s, then 40 s."""
+    table: RequestTable[str] = RequestTable(10.0)
+    table.joined(10)
+    table.open("a", 1)
+    table.take(0.0)
+    deadlines = []
+    for _ in range(3):
+        deadline = table.next_deadline()
+        assert deadline is not None
+        assert table.expire(deadline - 0.1) == 0
+        assert table.expire(deadline) == 1
+        table.take(deadline)
+        deadlines.append(deadline)
+    assert deadlines == [10.0, 30.0, 70.0]
+
+
+def test_a_postponed_request_is_sent_when_the_server_said() -> None:
+    """REFUSED with retry_after moves the deadline."""
+    table: RequestTable[str] = RequestTable()
+    table.joined(10)
+    table.open("a", 1)
+    table.take(0.0)
+    table.postpone(1, 0.5)
+    assert table.next_deadline() == 0.5
+    assert table.expire(0.5) == 1
+
+
+def test_answers_to_nothing_are_ignored() -> None:
+    """Unknown requests, finished requests and rows beyond the end change nothing."""
+    table: RequestTable[str] = RequestTable()
+    table.joined(10)
+    table.open("a", 2)
+    table.take(0.0)
+    assert table.answer(9, 0, 1) is None
+    assert table.answer(1, 1, 2) is None
+    assert table.answer(1, 0, 0) is None
+    assert table.answer(1, 0, 2) == ("a", range(2))
+    assert table.answer(1, 0, 2) is None
+    assert (len(table), table.in_flight) == (0, 0)
+
+
+def test_a_request_larger_than_the_new_credits_goes_alone() -> None:
+    """A server restarted with fewer credits does not lock the worker up."""
+    table: RequestTable[str] = RequestTable()
+    table.joined(8)
+    table.open("a", 8)
+    table.take(0.0)
+    table.joined(4)
+    assert table.take(0.0) == [(1, 8, "a")]
+
+
+class Conversation(RuleBasedStateMachine):
+    """A server that answers parts in any order, twice, or loses them; sessions come and go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table: RequestTable[list[int]] = RequestTable()
+        self.now = 0.0
+        self.answers: dict[int, list[int]] = {}
+        """Request -> times each row was resolved."""
+        self.seen: list[tuple[int, int]] = []
+        """Requests that reached the server, with their rows."""
+
+    @rule(rows=st.integers(1, 6))
+    def open(self, rows: int) -> None:
+        counters = [0] * rows
+        self.answers[self.table.open(counters, rows)] = counters
+
+    @rule(lost=st.booleans())
+    def take(self, lost: bool) -> None:
+        for request, rows, counters in self.table.take(self.now):
+            assert self.answers[request] is counters
+            assert len(counters) == rows
+            if not lost:
+                self.seen.append((request, rows))
+
+    @precondition(lambda self: self.seen)
+    @rule(data=st.data())
+    def answer(self, data: st.DataObject) -> None:
+        request, rows = data.draw(st.sampled_from(self.seen))
+        first = data.draw(st.integers(0, rows - 1))
+        self.resolve(request, first, data.draw(st.integers(1, rows - first)))
+
+    @rule(credits=st.integers(1, 12))
+    def join(self, credits: int) -> None:  # noqa: A002
+        self.table.joined(credits)
+
+    @rule()
+    def lose(self) -> None:
+        self.table.lost()
+
+    @rule(seconds=st.sampled_from([0.1, 11.0, 200.0]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self.table.expire(self.now)
+
+    @invariant()
+    def no_row_is_resolved_twice(self) -> None:
+        assert all(count <= 1 for counters in self.answers.values() for count in counters)
+
+    @invariant()
+    def rows_in_flight_are_rows_of_open_requests(self) -> None:
+        unfinished = sum(len(c) for c in self.answers.values() if 0 in c)
+        assert 0 <= self.table.in_flight <= unfinished
+        assert len(self.table) == sum(0 in counters for counters in self.answers.values())
+
+    def resolve(self, request: int, first: int, rows: int) -> None:
+        answered = self.table.answer(request, first, rows)
+        if answered is not None:
+            for row in answered[1]:
+                answered[0][row] += 1
+
+    def teardown(self) -> None:
+        """With a server that answers at last, every row comes to be resolved."""
+        self.table.joined(6)
+        while len(self.table):
+            taken = self.table.take(self.now)
+            assert taken, "requests are left, yet none may be sent"
+            for request, rows, _ in taken:
+                self.resolve(request, 0, rows)
+        assert all(count == 1 for counters in self.answers.values() for count in counters)
+
+
+Conversation.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestConversation = Conversation.TestCase

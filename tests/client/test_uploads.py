@@ -1,0 +1,148 @@
+"""Uploads: nothing leaves the spool before a final acknowledgement, everything is offered until then."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from client.uploads import Delete, Put, SetAside, Uploads
+from protocol.messages import GameAck
+
+
+def uid(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def joined_with(games: int, **options: float) -> Uploads:
+    uploads = Uploads(**options)  # type: ignore[arg-type]
+    uploads.joined(0.0)
+    for number in range(games):
+        uploads.add(uid(number), 0.0)
+    return uploads
+
+
+def test_games_wait_until_there_is_a_session() -> None:
+    """Without WELCOME nothing is sent; afterwards the oldest go first."""
+    uploads = Uploads()
+    assert uploads.add(uid(1), 0.0) == []
+    assert uploads.add(uid(2), 0.0) == []
+    assert uploads.joined(1.0) == [Put(uid(1)), Put(uid(2))]
+
+
+def test_a_window_of_games_is_in_flight() -> None:
+    """The next game goes out when one of the window is acknowledged."""
+    uploads = joined_with(4, window=2)
+    assert (uploads.in_flight, uploads.waiting) == (2, 2)
+    assert uploads.acknowledged(GameAck(uid(1), "stored"), 1.0) == [Delete(uid(1)), Put(uid(2))]
+
+
+@pytest.mark.parametrize("status", ["stored", "duplicate"])
+def test_a_stored_game_is_deleted(status: str) -> None:
+    """Both words mean that the trainer holds it for good."""
+    assert joined_with(1).acknowledged(GameAck(uid(0), status), 1.0) == [Delete(uid(0))]
+
+
+@pytest.mark.parametrize("status", ["rejected", "conflict"])
+def test_a_refused_game_is_set_aside_with_its_reason(status: str) -> None:
+    """It is neither deleted nor sent again."""
+    uploads = joined_with(1)
+    instructions = uploads.acknowledged(GameAck(uid(0), status, "illegal_action: ply 3"), 1.0)
+    assert instructions == [SetAside(uid(0), status, "illegal_action: ply 3")]
+    assert uploads.tick(1e6) == []
+
+
+def test_an_unacknowledged_game_is_offered_again_after_the_timeout() -> None:
+    """The acknowledgement, or the game itself, was lost."""
+    uploads = joined_with(1)
+    assert uploads.next_wake() == 30.0
+    assert uploads.tick(29.9) == []
+    assert uploads.tick(30.0) == [Put(uid(0))]
+
+
+def test_rejoining_offers_what_was_in_flight_first() -> None:
+    """A new session knows nothing of what the old one was sent."""
+    uploads = joined_with(3, window=2)
+    uploads.lost()
+    assert uploads.tick(100.0) == []
+    assert uploads.joined(101.0) == [Put(uid(0)), Put(uid(1))]
+
+
+def test_retry_pauses_all_uploads_for_as_long_as_the_server_says() -> None:
+    """`retry` means that there is no trainer: one refusal is enough to hold the others back."""
+    uploads = joined_with(3, window=2)
+    assert uploads.acknowledged(GameAck(uid(0), "retry", retry_after=5.0), 1.0) == []
+    assert uploads.next_wake() == 6.0
+    assert uploads.tick(5.9) == []
+    assert uploads.tick(6.0) == [Put(uid(2))]
+
+
+def test_acknowledgements_of_unknown_games_are_ignored() -> None:
+    """A second acknowledgement, or one meant for another, deletes nothing."""
+    uploads = joined_with(1)
+    uploads.acknowledged(GameAck(uid(0), "stored"), 1.0)
+    assert uploads.acknowledged(GameAck(uid(0), "stored"), 1.0) == []
+    assert uploads.acknowledged(GameAck(uid(7), "rejected"), 1.0) == []
+
+
+class LossyServer(RuleBasedStateMachine):
+    """Puts and acknowledgements get lost, doubled and reordered; sessions come and go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uploads = Uploads(window=3)
+        self.now = 0.0
+        self.spool: set[bytes] = set()
+        self.stored: set[bytes] = set()
+        self.added = 0
+
+    def obey(self, instructions: list[Put | Delete | SetAside], lost: bool = False) -> None:
+        for instruction in instructions:
+            assert instruction.uid in self.spool
+            if isinstance(instruction, Put):
+                self.stored |= set() if lost else {instruction.uid}
+            else:
+                assert instruction.uid in self.stored
+                self.spool.remove(instruction.uid)
+
+    @rule(lost=st.booleans())
+    def finish_game(self, lost: bool) -> None:
+        self.added += 1
+        self.spool.add(uid(self.added))
+        self.obey(self.uploads.add(uid(self.added), self.now), lost)
+
+    @precondition(lambda self: self.stored)
+    @rule(data=st.data(), status=st.sampled_from(["stored", "duplicate", "retry", "rejected"]))
+    def acknowledge(self, data: st.DataObject, status: str) -> None:
+        game = data.draw(st.sampled_from(sorted(self.stored)))
+        self.obey(self.uploads.acknowledged(GameAck(game, status), self.now))
+
+    @rule(seconds=st.sampled_from([0.5, 31.0]), lost=st.booleans())
+    def wait(self, seconds: float, lost: bool) -> None:
+        self.now += seconds
+        self.obey(self.uploads.tick(self.now), lost)
+
+    @rule(lost=st.booleans())
+    def join(self, lost: bool) -> None:
+        self.obey(self.uploads.joined(self.now), lost)
+
+    @rule()
+    def lose(self) -> None:
+        self.uploads.lost()
+
+    @invariant()
+    def every_spooled_game_is_known_and_the_window_holds(self) -> None:
+        assert self.uploads.waiting + self.uploads.in_flight == len(self.spool)
+        assert self.uploads.in_flight <= 3
+
+    def teardown(self) -> None:
+        """Once the server answers everything, the spool empties."""
+        self.obey(self.uploads.joined(self.now))
+        while self.spool:
+            for game in sorted(self.spool & self.stored):
+                self.obey(self.uploads.acknowledged(GameAck(game, "stored"), self.now))
+
+
+LossyServer.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLossyServer = LossyServer.TestCase
