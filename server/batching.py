@@ -1,0 +1,410 @@
+"""Which rows go to which device when: the queue of leaves, as a pure object.
+
+The rule is Triton's (docs/user_guide/batcher.md): a free device takes the largest batch there is and
+never waits for more; a busy one collects. No timers. Between sessions it is deficit round-robin, so one
+greedy client cannot starve the others; a request may be split over batches and answered in parts.
+
+A device that dies gives its rows back. They are suspects then: each is tried once more, alone, so that
+a request that kills whatever touches it is found out and its neighbours are not blamed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from protocol.errors import Code
+from protocol.frames import LeafFrames
+
+QUANTUM = 128
+"""Rows a session may send in its turn; one full message of a worker."""
+MAX_DEATHS = 2
+"""Devices that may die with the same rows before those rows are refused."""
+MAX_QUEUED_ROWS = 1 << 20
+"""Fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
+
+Session = Hashable
+EvaluatorId = Hashable
+
+
+@dataclass(eq=False, slots=True)
+class Request:
+    """One EVALUATE as it waits. `offsets[i]` is where the actions of row `i` begin."""
+
+    session: Session
+    request: int
+    frames: LeafFrames
+    offsets: npt.NDArray[np.int64]
+    arrived: float
+    unanswered: int
+    dropped: bool = False
+
+    @property
+    def rows(self) -> int:
+        return len(self.frames.counts)
+
+
+@dataclass(eq=False, slots=True)
+class Piece:
+    """Rows `first .. first + rows` of a request."""
+
+    of: Request
+    first: int
+    rows: int
+    deaths: int = 0
+
+    def split(self, rows: int) -> Piece:
+        """Cut the first `rows` off and return them; what is left stays in `self`."""
+        head = Piece(self.of, self.first, rows, self.deaths)
+        self.first += rows
+        self.rows -= rows
+        return head
+
+    @property
+    def action_range(self) -> tuple[int, int]:
+        offsets = self.of.offsets
+        return int(offsets[self.first]), int(offsets[self.first + self.rows])
+
+    def __repr__(self) -> str:
+        return f"Piece({self.of.session!r}, {self.of.request}, {self.first}+{self.rows})"
+
+
+@dataclass(frozen=True)
+class SendBatch:
+    """Give these pieces to this device, joined in this order (`gather`)."""
+
+    evaluator: EvaluatorId
+    batch: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(piece.rows for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Send rows `at .. at + rows` of the finished batch as rows `first ..` of the request.
+
+    Their priors are `actions_at .. actions_end` of the batch's.
+    """
+
+    session: Session
+    request: int
+    first: int
+    rows: int
+    at: int
+    actions_at: int
+    actions_end: int
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """Tell the session that `rows` rows of this request will not be answered."""
+
+    session: Session
+    request: int
+    code: Code
+    reason: str
+    rows: int
+    retry_after: float = 0.0
+
+
+Instruction = SendBatch | Answer | Refuse
+
+
+def gather(pieces: tuple[Piece, ...]) -> LeafFrames:
+    """The frames of a batch. One whole request is passed on without a copy."""
+    if len(pieces) == 1 and pieces[0].rows == pieces[0].of.rows:
+        return pieces[0].of.frames
+    features, counts, actions = [], [], []
+    for piece in pieces:
+        frames, end = piece.of.frames, piece.first + piece.rows
+        features.append(frames.features[piece.first : end])
+        counts.append(frames.counts[piece.first : end])
+        start, stop = piece.action_range
+        actions.append(frames.actions[start:stop])
+    return LeafFrames(np.concatenate(features), np.concatenate(counts), np.concatenate(actions))
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """A session's turn in the round-robin."""
+
+    pieces: deque[Piece] = field(default_factory=deque)
+    deficit: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class _Sent:
+    pieces: tuple[Piece, ...]
+    rows: int
+    sent: float
+    alone: bool
+
+
+@dataclass(eq=False, slots=True)
+class _Device:
+    target_rows: int
+    pipeline: int
+    sent: dict[int, _Sent] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return sum(batch.rows for batch in self.sent.values())
+
+    def least(self) -> int:
+        """Rows worth sending now: anything to a free device, half of what it computes to a busy one."""
+        return max(1, min(self.rows, self.target_rows) // 2)
+
+    def has_room(self) -> bool:
+        return len(self.sent) < self.pipeline and not any(batch.alone for batch in self.sent.values())
+
+
+@dataclass
+class QueueCounts:
+    """What the queue has seen, for figures."""
+
+    batches: int = 0
+    rows_sent: int = 0
+    waited: float = 0.0
+    """Seconds from arrival to sending, summed over the rows sent."""
+    duplicates: int = 0
+    """Requests resent while still in work: ignored, the first is answered."""
+    late_batches: int = 0
+    """Answers to batches this queue does not know (any more)."""
+    redone_rows: int = 0
+    poisoned: int = 0
+
+
+class LeafQueue:
+    """Events in, instructions out; every event may free a place, so each ends in `_dispatch`."""
+
+    def __init__(self, max_queued_rows: int = MAX_QUEUED_ROWS) -> None:
+        self.counts = QueueCounts()
+        self.queued_rows = 0
+        self._max_queued_rows = max_queued_rows
+        self._waiting: dict[Session, _Waiting] = {}
+        self._turns: deque[Session] = deque()
+        self._suspects: deque[Piece] = deque()
+        self._requests: dict[Session, dict[int, Request]] = {}
+        self._devices: dict[EvaluatorId, _Device] = {}
+        self._next_batch = 1
+
+    # ---- events of sessions -----------------------------------------------------------------
+
+    def request(self, session: Session, request: int, frames: LeafFrames, now: float) -> list[Instruction]:
+        """Leaves have arrived. `frames` must have been checked; they are kept until answered."""
+        mine = self._requests.setdefault(session, {})
+        if request in mine:
+            self.counts.duplicates += 1
+            return []
+        rows = len(frames.counts)
+        if self.queued_rows + rows > self._max_queued_rows:
+            reason = f"{self.queued_rows} leaves are queued already"
+            return [Refuse(session, request, Code.BUSY, reason, rows, retry_after=1.0)]
+        offsets = np.zeros(rows + 1, np.int64)
+        np.cumsum(frames.counts, out=offsets[1:])
+        entry = Request(session, request, frames, offsets, now, rows)
+        mine[request] = entry
+        self._append(Piece(entry, 0, rows))
+        return self._dispatch(now)
+
+    def knows(self, session: Session, request: int) -> bool:
+        """Whether this request is in work already (a resend needs nothing, the first is answered)."""
+        return request in self._requests.get(session, {})
+
+    def cancel(self, session: Session) -> None:
+        """The session is gone: its queued rows are dropped, answers on their way go nowhere."""
+        for entry in self._requests.pop(session, {}).values():
+            entry.dropped = True
+        waiting = self._waiting.pop(session, None)
+        if waiting is not None:
+            self._turns.remove(session)
+            self.queued_rows -= sum(piece.rows for piece in waiting.pieces)
+        self._drop_suspects()
+
+    # ---- events of devices ------------------------------------------------------------------
+
+    def evaluator_ready(
+        self, evaluator: EvaluatorId, target_rows: int, pipeline: int, now: float
+    ) -> list[Instruction]:
+        """A device has come up, with weights loaded. One that was there already is counted as died."""
+        lost = self.evaluator_died(evaluator, now) if evaluator in self._devices else []
+        self._devices[evaluator] = _Device(max(1, target_rows), max(1, pipeline))
+        return lost + self._dispatch(now)
+
+    def batch_done(self, evaluator: EvaluatorId, batch: int, now: float) -> list[Instruction]:
+        """The rows of a batch are computed. Unknown batches are counted and ignored."""
+        sent = self._take_sent(evaluator, batch)
+        if sent is None:
+            return []
+        answers = list(self._answers(sent.pieces))
+        return [*answers, *self._dispatch(now)]
+
+    def batch_failed(self, evaluator: EvaluatorId, batch: int, now: float) -> list[Instruction]:
+        """The device lives, but what it answered to this batch is no use."""
+        sent = self._take_sent(evaluator, batch)
+        if sent is None:
+            return []
+        refused = self._give_back(sent.pieces)
+        return [*refused, *self._dispatch(now)]
+
+    def evaluator_died(self, evaluator: EvaluatorId, now: float) -> list[Instruction]:
+        """Its unanswered rows go to the head of the queue, each on its own."""
+        device = self._devices.pop(evaluator, None)
+        if device is None:
+            return []
+        refused: list[Instruction] = []
+        for sent in device.sent.values():
+            refused += self._give_back(sent.pieces)
+        return refused + self._dispatch(now)
+
+    def stuck(self, older_than: float, now: float) -> list[EvaluatorId]:
+        """Devices that have been at one batch for more than `older_than` seconds."""
+        return [
+            name
+            for name, device in self._devices.items()
+            if any(now - batch.sent > older_than for batch in device.sent.values())
+        ]
+
+    def in_flight(self, evaluator: EvaluatorId) -> int:
+        """Batches on that device."""
+        device = self._devices.get(evaluator)
+        return len(device.sent) if device else 0
+
+    # ---- inside -----------------------------------------------------------------------------
+
+    def _append(self, piece: Piece) -> None:
+        session = piece.of.session
+        waiting = self._waiting.get(session)
+        if waiting is None:
+            waiting = self._waiting[session] = _Waiting()
+            self._turns.append(session)
+        waiting.pieces.append(piece)
+        self.queued_rows += piece.rows
+
+    def _take_sent(self, evaluator: EvaluatorId, batch: int) -> _Sent | None:
+        device = self._devices.get(evaluator)
+        sent = device.sent.pop(batch, None) if device else None
+        if sent is None:
+            self.counts.late_batches += 1
+        return sent
+
+    def _answers(self, pieces: tuple[Piece, ...]) -> Iterator[Answer]:
+        at = actions_at = 0
+        for piece in pieces:
+            start, stop = piece.action_range
+            entry, actions_end = piece.of, actions_at + stop - start
+            if not entry.dropped:
+                yield Answer(
+                    entry.session, entry.request, piece.first, piece.rows, at, actions_at, actions_end
+                )
+                entry.unanswered -= piece.rows
+                if entry.unanswered == 0:
+                    self._forget(entry)
+            at, actions_at = at + piece.rows, actions_end
+
+    def _forget(self, entry: Request) -> None:
+        entry.dropped = True
+        mine = self._requests.get(entry.session)
+        if mine is not None:
+            mine.pop(entry.request, None)
+            if not mine:
+                del self._requests[entry.session]
+
+    def _give_back(self, pieces: tuple[Piece, ...]) -> list[Instruction]:
+        refused: list[Instruction] = []
+        for piece in pieces:
+            if piece.of.dropped:
+                continue
+            piece.deaths += 1
+            if piece.deaths >= MAX_DEATHS:
+                refused.append(self._poison(piece.of))
+                continue
+            self._suspects.append(piece)
+            self.queued_rows += piece.rows
+            self.counts.redone_rows += piece.rows
+        self._drop_suspects()
+        return refused
+
+    def _poison(self, entry: Request) -> Refuse:
+        """Refuse the whole request, and take what is still queued of it out."""
+        self.counts.poisoned += 1
+        self._forget(entry)
+        waiting = self._waiting.get(entry.session)
+        if waiting is not None:
+            gone = sum(piece.rows for piece in waiting.pieces if piece.of is entry)
+            waiting.pieces = deque(piece for piece in waiting.pieces if piece.of is not entry)
+            self.queued_rows -= gone
+            if not waiting.pieces:
+                del self._waiting[entry.session]
+                self._turns.remove(entry.session)
+        reason = f"{MAX_DEATHS} evaluators failed on this request"
+        return Refuse(entry.session, entry.request, Code.POISON, reason, entry.unanswered)
+
+    def _drop_suspects(self) -> None:
+        kept = deque(piece for piece in self._suspects if not piece.of.dropped)
+        self.queued_rows -= sum(p.rows for p in self._suspects) - sum(p.rows for p in kept)
+        self._suspects = kept
+
+    def _dispatch(self, now: float) -> list[Instruction]:
+        """Send while some device has room for what is queued, the least loaded one first."""
+        sends: list[Instruction] = []
+        while self.queued_rows and (name := self._next_device()) is not None:
+            sends.append(self._send(name, now))
+        return sends
+
+    def _next_device(self) -> EvaluatorId | None:
+        best: EvaluatorId | None = None
+        best_rows = -1
+        for name, device in self._devices.items():
+            rows = device.rows
+            open_to_it = not device.sent if self._suspects else device.has_room()
+            if open_to_it and self.queued_rows >= device.least() and (best is None or rows < best_rows):
+                best, best_rows = name, rows
+        return best
+
+    def _send(self, name: EvaluatorId, now: float) -> SendBatch:
+        device = self._devices[name]
+        alone = bool(self._suspects)
+        pieces = self._take_suspect(device.target_rows) if alone else self._take(device.target_rows)
+        rows = sum(piece.rows for piece in pieces)
+        batch, self._next_batch = self._next_batch, self._next_batch + 1
+        device.sent[batch] = _Sent(pieces, rows, now, alone)
+        self.queued_rows -= rows
+        self.counts.batches += 1
+        self.counts.rows_sent += rows
+        self.counts.waited += sum((now - piece.of.arrived) * piece.rows for piece in pieces)
+        return SendBatch(name, batch, pieces)
+
+    def _take_suspect(self, room: int) -> tuple[Piece, ...]:
+        piece = self._suspects[0]
+        if piece.rows > room:
+            return (piece.split(room),)
+        return (self._suspects.popleft(),)
+
+    def _take(self, room: int) -> tuple[Piece, ...]:
+        """Up to `room` rows by deficit round-robin; a session whose turn is cut short keeps its place."""
+        taken: list[Piece] = []
+        while room and self._turns:
+            session = self._turns[0]
+            waiting = self._waiting[session]
+            if waiting.deficit == 0:
+                waiting.deficit = QUANTUM
+            while room and waiting.deficit and waiting.pieces:
+                piece = waiting.pieces[0]
+                rows = min(piece.rows, room, waiting.deficit)
+                taken.append(waiting.pieces.popleft() if rows == piece.rows else piece.split(rows))
+                waiting.deficit -= rows
+                room -= rows
+            if not waiting.pieces:
+                del self._waiting[session]
+                self._turns.popleft()
+            elif waiting.deficit == 0:
+                self._turns.rotate(-1)
+        return tuple(taken)

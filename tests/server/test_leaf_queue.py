@@ -1,0 +1,289 @@
+"""The leaf queue: which rows go where, by equality of instructions, and a state machine over any history."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from protocol.errors import Code
+from protocol.frames import LeafFrames
+from server.batching import MAX_DEATHS, QUANTUM, Answer, LeafQueue, Refuse, SendBatch, gather
+
+
+def leaves(rows: int, tag: int = 0) -> LeafFrames:
+    """`rows` leaves that tell themselves apart: row i has i % 3 + 1 actions and the feature 1000 tag + i."""
+    counts = np.arange(rows, dtype=np.uint16) % 3 + 1
+    features = (np.arange(rows, dtype=np.uint64) + np.uint64(1000 * tag)).reshape(rows, 1)
+    return LeafFrames(features, counts, np.repeat(features[:, 0], counts).astype(np.uint16))
+
+
+def plan(instructions: list) -> list:
+    """Instructions with their pieces spelled out, so that they can be compared."""
+    return [
+        (i.evaluator, i.batch, [(p.of.session, p.of.request, p.first, p.rows) for p in i.pieces])
+        if isinstance(i, SendBatch)
+        else i
+        for i in instructions
+    ]
+
+
+def ready_queue(target_rows: int = 256, pipeline: int = 2) -> LeafQueue:
+    queue = LeafQueue()
+    assert queue.evaluator_ready("gpu", target_rows, pipeline, 0.0) == []
+    return queue
+
+
+def test_a_free_device_gets_whatever_there_is_at_once() -> None:
+    assert plan(ready_queue().request("a", 1, leaves(3), 0.0)) == [("gpu", 1, [("a", 1, 0, 3)])]
+
+
+def test_a_busy_device_collects_half_of_what_it_computes_before_it_gets_a_second_batch() -> None:
+    queue = ready_queue()
+    queue.request("a", 1, leaves(100), 0.0)
+    assert queue.request("a", 2, leaves(49), 0.0) == []
+    assert plan(queue.request("b", 1, leaves(1), 0.0)) == [("gpu", 2, [("a", 2, 0, 49), ("b", 1, 0, 1)])]
+
+
+def test_a_full_pipeline_keeps_rows_in_the_queue_until_a_batch_is_done() -> None:
+    queue = ready_queue(pipeline=1)
+    queue.request("a", 1, leaves(2), 0.0)
+    assert queue.request("a", 2, leaves(200), 0.0) == []
+    assert plan(queue.batch_done("gpu", 1, 0.1)) == [
+        Answer("a", 1, 0, 2, 0, 0, 3),
+        ("gpu", 2, [("a", 2, 0, 128), ("a", 2, 128, 72)]),
+    ]
+
+
+def test_a_request_larger_than_a_batch_is_split_and_answered_in_parts() -> None:
+    queue = ready_queue(target_rows=4, pipeline=1)
+    assert plan(queue.request("a", 9, leaves(6), 0.0)) == [("gpu", 1, [("a", 9, 0, 4)])]
+    assert plan(queue.batch_done("gpu", 1, 0.0)) == [
+        Answer("a", 9, 0, 4, 0, 0, 7),
+        ("gpu", 2, [("a", 9, 4, 2)]),
+    ]
+    assert queue.batch_done("gpu", 2, 0.0) == [Answer("a", 9, 4, 2, 0, 0, 5)]
+    assert not queue.knows("a", 9)
+
+
+def test_answers_say_where_in_the_batch_each_request_lies() -> None:
+    queue = ready_queue(pipeline=1)
+    queue.request("x", 0, leaves(1), 0.0)
+    queue.request("a", 1, leaves(2), 0.0)
+    queue.request("b", 1, leaves(3), 0.0)
+    queue.batch_done("gpu", 1, 0.0)
+    assert queue.batch_done("gpu", 2, 0.0) == [Answer("a", 1, 0, 2, 0, 0, 3), Answer("b", 1, 0, 3, 2, 3, 9)]
+
+
+def test_sessions_take_turns_so_that_a_greedy_one_starves_nobody() -> None:
+    queue = ready_queue(target_rows=2 * QUANTUM, pipeline=1)
+    queue.request("x", 0, leaves(1), 0.0)
+    queue.request("greedy", 1, leaves(1000), 0.0)
+    queue.request("modest", 1, leaves(QUANTUM), 0.0)
+    (_, (_, _, pieces)) = plan(queue.batch_done("gpu", 1, 0.0))
+    assert pieces == [("greedy", 1, 0, QUANTUM), ("modest", 1, 0, QUANTUM)]
+
+
+def test_two_devices_share_the_rows_and_the_least_loaded_comes_first() -> None:
+    queue = LeafQueue()
+    queue.evaluator_ready("gpu0", 4, 2, 0.0)
+    queue.evaluator_ready("gpu1", 4, 2, 0.0)
+    assert [send[:2] for send in plan(queue.request("a", 1, leaves(20), 0.0))] == [
+        ("gpu0", 1), ("gpu1", 2), ("gpu0", 3), ("gpu1", 4),
+    ]  # fmt: skip
+
+
+def test_a_resent_request_in_work_is_ignored_and_counted() -> None:
+    queue = ready_queue()
+    queue.request("a", 1, leaves(3), 0.0)
+    assert queue.request("a", 1, leaves(3), 10.0) == []
+    assert queue.counts.duplicates == 1
+
+
+def test_answers_to_unknown_batches_are_ignored_and_counted() -> None:
+    queue = ready_queue()
+    queue.request("a", 1, leaves(3), 0.0)
+    assert queue.batch_done("gpu", 77, 0.0) == []
+    assert queue.batch_done("ghost", 1, 0.0) == []
+    assert len(queue.batch_done("gpu", 1, 0.0)) == 1
+    assert queue.batch_done("gpu", 1, 0.0) == []
+    assert queue.counts.late_batches == 3
+
+
+def test_a_lost_session_is_neither_sent_to_a_device_nor_answered() -> None:
+    queue = ready_queue(target_rows=2, pipeline=1)
+    queue.request("gone", 1, leaves(4), 0.0)
+    queue.request("here", 1, leaves(2), 0.0)
+    queue.cancel("gone")
+    assert queue.queued_rows == 2
+    assert plan(queue.batch_done("gpu", 1, 0.0)) == [("gpu", 2, [("here", 1, 0, 2)])]
+
+
+def test_rows_of_a_dead_device_go_first_and_alone_on_the_next() -> None:
+    queue = LeafQueue()
+    queue.request("a", 1, leaves(2), 0.0)
+    queue.request("b", 1, leaves(2), 0.0)
+    queue.evaluator_ready("old", 8, 1, 0.0)
+    queue.request("c", 1, leaves(2), 0.0)
+    assert queue.evaluator_died("old", 1.0) == []
+    assert plan(queue.evaluator_ready("new", 8, 2, 2.0)) == [("new", 2, [("a", 1, 0, 2)])]
+    assert plan(queue.batch_done("new", 2, 2.0))[1:] == [("new", 3, [("b", 1, 0, 2)])]
+    assert plan(queue.batch_done("new", 3, 2.0))[1:] == [("new", 4, [("c", 1, 0, 2)])]
+
+
+def test_a_request_that_kills_two_devices_is_refused_as_poison_and_its_neighbour_is_not() -> None:
+    queue = LeafQueue()
+    queue.request("neighbour", 1, leaves(2), 0.0)
+    queue.request("killer", 5, leaves(6), 0.0)
+    queue.evaluator_ready(0, 6, 1, 0.0)
+    queue.evaluator_died(0, 1.0)
+    queue.evaluator_ready(1, 6, 1, 1.0)
+    answered = queue.batch_done(1, 2, 1.0)
+    assert answered[0] == Answer("neighbour", 1, 0, 2, 0, 0, 3)
+    assert plan(answered[1:]) == [(1, 3, [("killer", 5, 0, 4)])]
+    reason = f"{MAX_DEATHS} evaluators failed on this request"
+    assert queue.evaluator_died(1, 2.0) == [Refuse("killer", 5, Code.POISON, reason, 6)]
+    assert queue.queued_rows == 0
+
+
+def test_a_useless_answer_gives_its_rows_a_second_try() -> None:
+    queue = ready_queue()
+    queue.request("a", 1, leaves(2), 0.0)
+    assert plan(queue.batch_failed("gpu", 1, 0.0)) == [("gpu", 2, [("a", 1, 0, 2)])]
+
+
+def test_a_full_queue_says_busy_instead_of_growing() -> None:
+    queue = LeafQueue(max_queued_rows=5)
+    queue.request("a", 1, leaves(4), 0.0)
+    (refused,) = queue.request("a", 2, leaves(2), 0.0)
+    assert (refused.code, refused.rows, refused.retry_after > 0) == (Code.BUSY, 2, True)
+
+
+def test_a_device_that_sits_on_a_batch_too_long_is_named() -> None:
+    queue = ready_queue()
+    queue.request("a", 1, leaves(2), 0.0)
+    assert queue.stuck(60.0, 59.0) == []
+    assert queue.stuck(60.0, 61.0) == ["gpu"]
+
+
+def test_a_batch_joins_the_rows_of_its_pieces_in_order() -> None:
+    queue = LeafQueue()
+    queue.request("a", 1, leaves(3, tag=1), 0.0)
+    queue.request("b", 1, leaves(2, tag=2), 0.0)
+    (send,) = queue.evaluator_ready("gpu", 4, 1, 0.0)
+    frames = gather(send.pieces)
+    assert frames.features[:, 0].tolist() == [1000, 1001, 1002, 2000]
+    assert frames.counts.tolist() == [1, 2, 3, 1]
+    assert frames.actions.tolist() == [1000, 1001, 1001, 1002, 1002, 1002, 2000]
+
+
+class AnyHistory(RuleBasedStateMachine):
+    """Whatever arrives, dies, fails or leaves: every row is answered exactly once or refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = LeafQueue()
+        self.now = 0.0
+        self.owed: dict[tuple[str, int], set[int]] = {}
+        self.devices: dict[int, tuple[int, int]] = {}
+        self.running: dict[int, dict[int, SendBatch]] = {}
+        self.requests = 0
+
+    def carry_out(self, instructions: list) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, SendBatch):
+                self.send(instruction)
+            elif isinstance(instruction, Refuse):
+                assert self.owed.pop((instruction.session, instruction.request))
+
+    def send(self, batch: SendBatch) -> None:
+        running = self.running[batch.evaluator]
+        target, pipeline = self.devices[batch.evaluator]
+        running[batch.batch] = batch
+        assert len(running) <= pipeline
+        assert 1 <= batch.rows <= target
+
+    def check_answers(self, batch: SendBatch, instructions: list) -> None:
+        """Each answer must show exactly the features that its request had in those rows."""
+        frames = gather(batch.pieces)
+        for answer in (i for i in instructions if isinstance(i, Answer)):
+            tag = answer.request
+            got = frames.features[answer.at : answer.at + answer.rows, 0]
+            assert got.tolist() == [1000 * tag + answer.first + row for row in range(answer.rows)]
+            actions = frames.actions[answer.actions_at : answer.actions_end]
+            wanted = leaves(answer.first + answer.rows, tag)
+            assert actions.tolist() == wanted.actions[len(wanted.actions) - len(actions) :].tolist()
+            rows = set(range(answer.first, answer.first + answer.rows))
+            owed = self.owed[answer.session, tag]
+            assert rows <= owed
+            owed -= rows
+            if not owed:
+                del self.owed[answer.session, tag]
+
+    @rule(session=st.sampled_from("abc"), rows=st.integers(1, 300))
+    def request(self, session: str, rows: int) -> None:
+        self.requests += 1
+        if self.requests > 60:
+            return
+        self.owed[session, self.requests] = set(range(rows))
+        self.carry_out(self.queue.request(session, self.requests, leaves(rows, self.requests), self.now))
+
+    @rule(name=st.integers(0, 2), size=st.integers(1, 200), pipeline=st.integers(1, 3))
+    def device_comes(self, name: int, size: int, pipeline: int) -> None:
+        if name in self.devices:
+            self.device_dies(name)
+        self.devices[name], self.running[name] = (size, pipeline), {}
+        self.carry_out(self.queue.evaluator_ready(name, size, pipeline, self.now))
+
+    @rule(name=st.integers(0, 2))
+    def device_dies(self, name: int) -> None:
+        self.devices.pop(name, None)
+        self.running.pop(name, None)
+        self.carry_out(self.queue.evaluator_died(name, self.now))
+
+    @precondition(lambda self: any(self.running.values()))
+    @rule(data=st.data(), good=st.sampled_from([True, True, True, False]))
+    def batch_ends(self, data: st.DataObject, good: bool) -> None:
+        name = data.draw(st.sampled_from([name for name, running in self.running.items() if running]))
+        batch = self.running[name].pop(data.draw(st.sampled_from(sorted(self.running[name]))))
+        self.now += 0.01
+        if not good:
+            self.carry_out(self.queue.batch_failed(name, batch.batch, self.now))
+            return
+        instructions = self.queue.batch_done(name, batch.batch, self.now)
+        self.check_answers(batch, instructions)
+        self.carry_out(instructions)
+
+    @rule(session=st.sampled_from("abc"))
+    def session_leaves(self, session: str) -> None:
+        self.queue.cancel(session)
+        self.owed = {key: rows for key, rows in self.owed.items() if key[0] != session}
+
+    @invariant()
+    def no_free_device_while_rows_wait(self) -> None:
+        assert not self.queue.queued_rows or all(self.running.values())
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        """What is owed is queued or running (running may hold more: rows of sessions that left)."""
+        running = sum(batch.rows for device in self.running.values() for batch in device.values())
+        owed = sum(len(rows) for rows in self.owed.values())
+        assert self.queue.queued_rows <= owed <= self.queue.queued_rows + running
+
+    def teardown(self) -> None:
+        """In the end one good device answers all that is left."""
+        for name in list(self.devices):
+            self.device_dies(name)
+        self.device_comes(9, 64, 2)
+        while self.running[9]:
+            batch = self.running[9].pop(min(self.running[9]))
+            instructions = self.queue.batch_done(9, batch.batch, self.now)
+            self.check_answers(batch, instructions)
+            self.carry_out(instructions)
+        assert self.owed == {}
+        assert self.queue.queued_rows == 0
+
+
+TestAnyHistory = AnyHistory.TestCase
+TestAnyHistory.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
