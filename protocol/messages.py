@@ -37,7 +37,7 @@ class Message(Struct, frozen=True, tag_field="type", omit_defaults=False):
 # ---- Joining and leaving (leaves port and bulk port alike) -------------------------------------
 
 
-class Hello(Message, tag="hello"):
+class Hello(Message, frozen=True, tag="hello"):
     """First message of every connection. Answered by WELCOME or GOODBYE."""
 
     protocol: Annotated[int, Meta(ge=0, le=2**16)]
@@ -46,9 +46,11 @@ class Hello(Message, tag="hello"):
     name: Name = ""
     """For people: host and process."""
     software: Name = ""
+    join: Count = 0
+    """Grows each time a peer lost its session: tells a HELLO sent again from a new beginning."""
 
 
-class WeightsInfo(Message, tag="weights_info"):
+class WeightsInfo(Message, frozen=True, tag="weights_info"):
     """Which weights are current. Sent on PUB every few seconds, in WELCOME and on request."""
 
     version: Count
@@ -60,7 +62,7 @@ class WeightsInfo(Message, tag="weights_info"):
     architecture: Name = ""
 
 
-class Welcome(Message, tag="welcome"):
+class Welcome(Message, frozen=True, tag="welcome"):
     """You are in. Everything a worker needs to know to play."""
 
     session: RequestId
@@ -83,7 +85,7 @@ class Welcome(Message, tag="welcome"):
     trainer_present: bool = False
 
 
-class Goodbye(Message, tag="goodbye"):
+class Goodbye(Message, frozen=True, tag="goodbye"):
     """Refusal or end of a session; `code` is one of `protocol.errors.Code`."""
 
     code: Name
@@ -92,31 +94,31 @@ class Goodbye(Message, tag="goodbye"):
     """0: do not come back with the same request."""
 
 
-class Ping(Message, tag="ping"):
+class Ping(Message, frozen=True, tag="ping"):
     """Keeps a session alive. Answered by PONG."""
 
 
-class Pong(Message, tag="pong"):
+class Pong(Message, frozen=True, tag="pong"):
     """The server's loop is alive."""
 
     version: Count = 0
 
 
-class Bye(Message, tag="bye"):
+class Bye(Message, frozen=True, tag="bye"):
     """The peer leaves on purpose: its session ends now."""
 
 
 # ---- Leaves: worker <-> front, leaves port ------------------------------------------------------
 
 
-class Evaluate(Message, tag="evaluate"):
+class Evaluate(Message, frozen=True, tag="evaluate"):
     """Leaves to evaluate. Frames: features u64[rows, words], counts u16[rows], actions u16[total]."""
 
     request: RequestId
     rows: Rows
 
 
-class Evaluated(Message, tag="evaluated"):
+class Evaluated(Message, frozen=True, tag="evaluated"):
     """Answer to rows `first .. first + rows` of a request; a request may be answered in parts.
 
     Frames: priors f16[sum of those rows' counts], wdl f32[rows, 3] (win, draw, loss, side to move).
@@ -129,7 +131,7 @@ class Evaluated(Message, tag="evaluated"):
     """Weights that answered."""
 
 
-class Refused(Message, tag="refused"):
+class Refused(Message, frozen=True, tag="refused"):
     """A request that is not answered, and why. `retry_after` > 0: the same request may be sent again."""
 
     code: Name
@@ -141,7 +143,7 @@ class Refused(Message, tag="refused"):
 # ---- Batches: front <-> evaluator process, ipc only ---------------------------------------------
 
 
-class EvaluatorReady(Message, tag="evaluator_ready"):
+class EvaluatorReady(Message, frozen=True, tag="evaluator_ready"):
     """An evaluator process has started and asks for weights and batches."""
 
     index: Count
@@ -153,7 +155,7 @@ class EvaluatorReady(Message, tag="evaluator_ready"):
     """Batches it holds at once, so that copying hides behind computing."""
 
 
-class LoadWeights(Message, tag="load_weights"):
+class LoadWeights(Message, frozen=True, tag="load_weights"):
     """Swap to this file between two batches. Answered by WEIGHTS_LOADED or WEIGHTS_REFUSED."""
 
     version: Count
@@ -161,26 +163,26 @@ class LoadWeights(Message, tag="load_weights"):
     path: Text
 
 
-class WeightsLoaded(Message, tag="weights_loaded"):
+class WeightsLoaded(Message, frozen=True, tag="weights_loaded"):
     version: Count
     sha256: Sha256
 
 
-class WeightsRefused(Message, tag="weights_refused"):
+class WeightsRefused(Message, frozen=True, tag="weights_refused"):
     """The old network stays."""
 
     version: Count
     reason: Text
 
 
-class Batch(Message, tag="batch"):
+class Batch(Message, frozen=True, tag="batch"):
     """Frames as in EVALUATE, rows of several requests joined."""
 
     batch: RequestId
     rows: Rows
 
 
-class BatchDone(Message, tag="batch_done"):
+class BatchDone(Message, frozen=True, tag="batch_done"):
     """Frames as in EVALUATED. `busy` is the time the device computed for it."""
 
     batch: RequestId
@@ -192,14 +194,14 @@ class BatchDone(Message, tag="batch_done"):
 # ---- Games: worker -> front -> trainer and back, bulk port --------------------------------------
 
 
-class PutGame(Message, tag="put_game"):
+class PutGame(Message, frozen=True, tag="put_game"):
     """A finished game. Frame: the record (`protocol.records`). Answered by GAME_ACK."""
 
     uid: Uid
     sha256: Sha256
 
 
-class GameAck(Message, tag="game_ack"):
+class GameAck(Message, frozen=True, tag="game_ack"):
     """What became of a game. Only `stored`, `duplicate`, `conflict` and `rejected` are final."""
 
     uid: Uid
@@ -208,7 +210,7 @@ class GameAck(Message, tag="game_ack"):
     retry_after: Seconds = 0.0
 
 
-class RelayGame(Message, tag="relay_game"):
+class RelayGame(Message, frozen=True, tag="relay_game"):
     """PUT_GAME on its way to the trainer. Frame: the record."""
 
     peer: Annotated[bytes, Meta(max_length=64)]
@@ -219,7 +221,7 @@ class RelayGame(Message, tag="relay_game"):
     """`workers` or `clients`."""
 
 
-class RelayAck(Message, tag="relay_ack"):
+class RelayAck(Message, frozen=True, tag="relay_ack"):
     """Acknowledgements of one commit, each with the `peer` it came from."""
 
     acks: Annotated[list[tuple[bytes, GameAck]], Meta(max_length=4096)]
@@ -228,31 +230,31 @@ class RelayAck(Message, tag="relay_ack"):
 # ---- Weights: trainer -> front -> clients, bulk port --------------------------------------------
 
 
-class PutWeights(Message, tag="put_weights"):
+class PutWeights(Message, frozen=True, tag="put_weights"):
     """A trainer offers weights. Answered by WEIGHTS_WANTED, or REFUSED."""
 
     info: WeightsInfo
 
 
-class WeightsWanted(Message, tag="weights_wanted"):
+class WeightsWanted(Message, frozen=True, tag="weights_wanted"):
     """Send chunks from `offset` on; also the acknowledgement of each chunk. offset == size: stored."""
 
     sha256: Sha256
     offset: Count
 
 
-class Chunk(Message, tag="chunk"):
+class Chunk(Message, frozen=True, tag="chunk"):
     """A piece of a weights file, either way. Frame: the bytes, at most `CHUNK`."""
 
     sha256: Sha256
     offset: Count
 
 
-class GetWeights(Message, tag="get_weights"):
+class GetWeights(Message, frozen=True, tag="get_weights"):
     """Answered by WEIGHTS_INFO, or REFUSED when there are none yet."""
 
 
-class GetChunk(Message, tag="get_chunk"):
+class GetChunk(Message, frozen=True, tag="get_chunk"):
     """Answered by CHUNK, or REFUSED when that file is no longer kept."""
 
     sha256: Sha256
@@ -262,17 +264,17 @@ class GetChunk(Message, tag="get_chunk"):
 # ---- Looking in: any session, leaves port or bulk port ------------------------------------------
 
 
-class GetStatus(Message, tag="get_status"):
+class GetStatus(Message, frozen=True, tag="get_status"):
     """Answered by STATUS."""
 
 
-class Status(Message, tag="status"):
+class Status(Message, frozen=True, tag="status"):
     """Figures for people and launchers; keys are listed in docs/protocol.md."""
 
     figures: dict[str, Any]
 
 
-class TrainerStatus(Message, tag="trainer_status"):
+class TrainerStatus(Message, frozen=True, tag="trainer_status"):
     """The trainer's figures (games, positions, window, step, losses), shown by azserver."""
 
     figures: dict[str, Any]

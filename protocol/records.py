@@ -6,10 +6,17 @@ wire one MessagePack map whose columns are little-endian bytes.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta, Struct
+
+from protocol.errors import Code
+from protocol.messages import MAX_RECORD, Name, Uid
 
 FORMAT = 1
 
@@ -48,6 +55,7 @@ class GameRecord:
     reason: str
     """Name of the end reason (`games.spec`), or `ply_cap`."""
     seed: int = 0
+    """Of the run; 0 .. 2**63 - 1."""
     source: str = ""
     """Who played it, for people: host and process."""
     seconds: float = 0.0
@@ -56,3 +64,145 @@ class GameRecord:
     @property
     def plies(self) -> int:
         return len(self.actions)
+
+
+class BadRecord(ValueError):
+    """Bytes that are no record, or a record that cannot be bytes; the text says where."""
+
+    def __init__(self, reason: str, code: Code = Code.BAD_RECORD) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+_Column = Annotated[bytes, Meta(max_length=MAX_RECORD)]
+_PlyCount = Annotated[int, Meta(ge=1, le=65535)]
+
+
+class _Wire(Struct, frozen=True, forbid_unknown_fields=True):
+    """The map as it travels; columns little-endian. Strict: what is stored is what was understood."""
+
+    format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
+    uid: Uid
+    game: Name
+    start: Annotated[str, Meta(max_length=200)]
+    max_plies: _PlyCount
+    simulations: _PlyCount
+    outcome: Annotated[int, Meta(ge=-1, le=1)]
+    reason: Name
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    source: Name
+    seconds: Annotated[float, Meta(ge=0, le=1e9)]
+    actions: _Column
+    visited: _Column
+    visit_actions: _Column
+    visits: _Column
+    root_values: _Column
+    flags: _Column
+    versions: _Column
+
+
+_COLUMNS: dict[str, np.dtype[Any]] = {
+    "actions": np.dtype("<u2"),
+    "visited": np.dtype("<u2"),
+    "visit_actions": np.dtype("<u2"),
+    "visits": np.dtype("<u2"),
+    "root_values": np.dtype("<f4"),
+    "flags": np.dtype("u1"),
+    "versions": np.dtype("<u4"),
+}
+_PER_PLY = ("actions", "visited", "root_values", "flags", "versions")
+_PLAIN = ("uid", "game", "start", "max_plies", "simulations", "outcome", "reason", "seed", "source")
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Wire)
+
+
+def to_bytes(record: GameRecord) -> bytes:
+    """The one way to write this record. Raises BadRecord, so that a fault shows where it was made."""
+    _check(record)
+    fields: dict[str, Any] = {name: getattr(record, name) for name in _PLAIN}
+    fields |= {name: _column_bytes(record, name) for name in _COLUMNS}
+    wire = _Wire(format=FORMAT, seconds=float(record.seconds), **fields)
+    try:
+        data = _encoder.encode(wire)
+        _decoder.decode(data)
+    except (msgspec.MsgspecError, TypeError, OverflowError) as error:
+        raise BadRecord(str(error)) from error
+    _check_size(data)
+    return data
+
+
+def from_bytes(data: bytes | memoryview) -> GameRecord:
+    """The record in `data`; its columns are read-only and do not keep `data` alive.
+
+    Raises BadRecord unless `data` is exactly what `to_bytes` makes of that record. Says nothing about the
+    rules of the game: that is verified by the trainer.
+    """
+    _check_size(data)
+    try:
+        wire = _decoder.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise BadRecord(str(error)) from error
+    fields: dict[str, Any] = {name: getattr(wire, name) for name in _PLAIN}
+    fields |= {name: _column(name, getattr(wire, name)) for name in _COLUMNS}
+    record = GameRecord(seconds=wire.seconds, **fields)
+    _check(record)
+    if _encoder.encode(wire) != data:
+        raise BadRecord("not in canonical form")
+    return record
+
+
+def sha256(data: bytes | memoryview) -> bytes:
+    """The hash that names these bytes in PUT_GAME and in the store."""
+    return hashlib.sha256(data).digest()
+
+
+def _check_size(data: bytes | memoryview) -> None:
+    if len(data) > MAX_RECORD:
+        raise BadRecord(f"{len(data)} bytes, a record has at most {MAX_RECORD}", Code.TOO_LONG)
+
+
+def _column_bytes(record: GameRecord, name: str) -> bytes:
+    column = np.asarray(getattr(record, name))
+    if column.dtype != _COLUMNS[name]:
+        raise BadRecord(f"column {name} is {column.dtype}, expected {_COLUMNS[name]}")
+    return column.tobytes()
+
+
+def _column(name: str, data: bytes) -> npt.NDArray[Any]:
+    dtype = _COLUMNS[name]
+    if len(data) % dtype.itemsize:
+        raise BadRecord(f"column {name} has {len(data)} bytes, no multiple of {dtype.itemsize}")
+    column: npt.NDArray[Any] = np.frombuffer(data, dtype)
+    return column
+
+
+def _check(record: GameRecord) -> None:
+    """What holds for a record of any game. Raises BadRecord."""
+    plies, total = record.plies, int(record.visited.sum(dtype=np.int64))
+    if plies < 1:
+        raise BadRecord("no plies")
+    if plies > record.max_plies:
+        raise BadRecord(f"{plies} plies, the cap is {record.max_plies}", Code.TOO_LONG)
+    for name in _COLUMNS:
+        length, expected = len(getattr(record, name)), plies if name in _PER_PLY else total
+        if length != expected:
+            raise BadRecord(f"column {name} has {length} entries, expected {expected}")
+    if (record.flags > POLICY_TARGET).any():
+        raise BadRecord("an unknown flag is set")
+    if not ((record.root_values >= -1) & (record.root_values <= 1)).all():
+        raise BadRecord("a root value is not in [-1, 1]", Code.BAD_VALUES)
+    _check_visits(record)
+
+
+def _check_visits(record: GameRecord) -> None:
+    """Visits are never 0 and their actions ascend within a ply, so that there is one way to write them."""
+    if ((record.visited == 0) & (record.flags & POLICY_TARGET != 0)).any():
+        raise BadRecord("a policy target without visits", Code.BAD_VISITS)
+    if (record.visits == 0).any():
+        raise BadRecord("an action with 0 visits is listed", Code.BAD_VISITS)
+    ascending = record.visit_actions[1:] > record.visit_actions[:-1]
+    first_of_ply = np.cumsum(record.visited[:-1], dtype=np.int64) - 1
+    ascending[first_of_ply[(first_of_ply >= 0) & (first_of_ply < len(ascending))]] = True
+    if not ascending.all():
+        raise BadRecord("visited actions do not ascend within a ply", Code.BAD_VISITS)

@@ -1,0 +1,85 @@
+"""The codes that refusals carry, so that a program can act on them and a person can look them up.
+
+Used in GOODBYE (a session), REFUSED (one request) and as the first word of a GAME_ACK's reason (a game).
+The sentence that goes with a code is written where the refusal happens, and says what to do next.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Why something was refused."""
+
+    # ---- sessions (GOODBYE) ----
+    PROTOCOL_TOO_OLD = "protocol_too_old"
+    """The client speaks an older protocol than the server: upgrade the client."""
+    PROTOCOL_TOO_NEW = "protocol_too_new"
+    """The client speaks a newer protocol than the server: upgrade the server."""
+    HELLO_REQUIRED = "hello_required"
+    """A message came from a peer that has not said HELLO: say it."""
+    SESSION_UNKNOWN = "session_unknown"
+    """The session ended (lease over, or the server restarted): say HELLO again."""
+    ROLE_NOT_ALLOWED = "role_not_allowed"
+    """This role may not use this port, or not send this message."""
+    TRAINER_ALREADY_PRESENT = "trainer_already_present"
+    """One trainer a server."""
+    STOPPING = "stopping"
+    """The server is about to end."""
+
+    # ---- requests (REFUSED) ----
+    BUSY = "busy"
+    """No room now; come back after `retry_after`."""
+    OVER_CREDIT = "over_credit"
+    """More leaves in flight than WELCOME granted."""
+    BAD_MESSAGE = "bad_message"
+    """Frame 0 is no message that belongs here."""
+    BAD_FRAMES = "bad_frames"
+    """The array frames do not fit the message."""
+    POISON = "poison"
+    """Rows that ended two evaluators are not tried a third time."""
+    NO_TRAINER = "no_trainer"
+    """Nobody takes games at the moment; keep them."""
+    TRAINER_BUSY = "trainer_busy"
+    """The trainer takes no more games at the moment; keep them."""
+    NO_WEIGHTS = "no_weights"
+    """The run has no weights yet."""
+    UNKNOWN_WEIGHTS = "unknown_weights"
+    """No file with this hash is kept (any more): ask for the current one."""
+    WEIGHTS_REFUSED = "weights_refused"
+    """The weights offered are not taken: wrong hash, game, shape, or a number that is not finite."""
+
+    # ---- games (GAME_ACK, status `rejected`) ----
+    BAD_RECORD = "bad_record"
+    """The bytes are no record."""
+    BAD_HASH = "bad_hash"
+    """The bytes are not those the message's sha256 was made of."""
+    WRONG_GAME = "wrong_game"
+    """A record of another game than the run's."""
+    WRONG_SETTINGS = "wrong_settings"
+    """Played under other settings than the run's."""
+    BAD_START = "bad_start"
+    """The start position cannot be read."""
+    ILLEGAL_ACTION = "illegal_action"
+    WRONG_OUTCOME = "wrong_outcome"
+    WRONG_REASON = "wrong_reason"
+    BAD_VISITS = "bad_visits"
+    """Visits of illegal actions, or sums that the settings cannot give."""
+    BAD_VALUES = "bad_values"
+    """Root values that are not finite or not in [-1, 1]."""
+    TOO_LONG = "too_long"
+    """More plies than the cap, or more bytes than a record may have."""
+    PLAYED_ON = "played_on"
+    """The game was over before its last action."""
+    UNKNOWN_VERSION = "unknown_version"
+    """A weights version that has not been published yet."""
+    UNFINISHED = "unfinished"
+    """The game goes on after the last action."""
+
+    INTERNAL = "internal"
+    """A fault on the other side; its log has more."""
+
+
+REJOIN_CODES = frozenset({Code.HELLO_REQUIRED.value, Code.SESSION_UNKNOWN.value})
+"""A GOODBYE with one of these asks for a new HELLO at once."""

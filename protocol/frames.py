@@ -1,0 +1,105 @@
+"""Raw array frames of EVALUATE, EVALUATED, BATCH and BATCH_DONE, checked before anyone computes with them.
+
+Every check is a length or one pass of NumPy; the arrays returned are views of the frames, except where
+a frame is not aligned for its type (ZeroMQ keeps tiny messages inline), which is copied. Views of `bytes`
+are read-only, which Numba takes for another array type: copy rows into your own batch before jitted code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from protocol.messages import MAX_ROWS, BadMessage
+
+Buffer = bytes | bytearray | memoryview
+
+PROBABILITY_LIMIT = 1.001
+"""What rounding may make of a probability of one."""
+_HALF_LIMIT = 0x3C01
+"""Bits of the largest float16 not above that; larger words are > 1, negative, infinite or NaN."""
+
+
+class LeafFrames(NamedTuple):
+    """Frames of EVALUATE and BATCH."""
+
+    features: npt.NDArray[np.uint64]
+    """[rows, words] packed positions."""
+    counts: npt.NDArray[np.uint16]
+    """[rows] legal actions of each."""
+    actions: npt.NDArray[np.uint16]
+    """[sum of counts] those actions."""
+
+
+class EvaluationFrames(NamedTuple):
+    """Frames of EVALUATED and BATCH_DONE."""
+
+    priors: npt.NDArray[np.float16]
+    """[sum of counts] probabilities, row after row."""
+    wdl: npt.NDArray[np.float32]
+    """[rows, 3] win, draw, loss for the side to move."""
+
+
+def check_leaves(
+    rows: int, words: int, actions_limit: int, frames: Sequence[Buffer], *, max_legal: int | None = None
+) -> LeafFrames:
+    """Frames as leaves of a game with `words` a position, `actions_limit` actions, `max_legal` a position.
+
+    Raises BadMessage with the exact reason.
+    """
+    _check_outline(rows, frames, ("features", "counts", "actions"))
+    features = _view(frames[0], np.dtype("<u8"), rows * words, "features").reshape(rows, words)
+    counts = _view(frames[1], np.dtype("<u2"), rows, "counts")
+    least, most = int(counts.min()), int(counts.max())
+    limit = actions_limit if max_legal is None else max_legal
+    if least < 1 or most > limit:
+        wrong = least if least < 1 else most
+        raise BadMessage(f"a leaf has {wrong} legal actions, expected 1 to {limit}")
+    actions = _view(frames[2], np.dtype("<u2"), int(counts.sum(dtype=np.int64)), "actions")
+    largest = int(actions.max())
+    if largest >= actions_limit:
+        raise BadMessage(f"action {largest} is not below {actions_limit}")
+    return LeafFrames(features, counts, actions)
+
+
+def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> EvaluationFrames:
+    """Frames as evaluations of `rows` leaves with `total` legal actions together.
+
+    Raises BadMessage with the exact reason, also for a number that is no probability (NaN among them).
+    """
+    _check_outline(rows, frames, ("priors", "wdl"))
+    priors = _view(frames[0], np.dtype("<f2"), total, "priors")
+    wdl = _view(frames[1], np.dtype("<f4"), 3 * rows, "wdl").reshape(rows, 3)
+    if total < rows:
+        raise BadMessage(f"{rows} leaves cannot have {total} legal actions together")
+    if int(priors.view(np.uint16).max()) > _HALF_LIMIT:
+        raise BadMessage(f"prior {_first_wrong(priors)} is no probability")
+    if not ((wdl >= 0) & (wdl <= PROBABILITY_LIMIT)).all():
+        raise BadMessage(f"wdl {_first_wrong(wdl)} is no probability")
+    return EvaluationFrames(priors, wdl)
+
+
+def _check_outline(rows: int, frames: Sequence[Buffer], names: tuple[str, ...]) -> None:
+    if not 1 <= rows <= MAX_ROWS:
+        raise BadMessage(f"{rows} rows, expected 1 to {MAX_ROWS}")
+    if len(frames) != len(names):
+        raise BadMessage(f"{len(frames)} frames after the header, expected {len(names)}: {', '.join(names)}")
+
+
+def _view(frame: Buffer, dtype: np.dtype[Any], length: int, name: str) -> npt.NDArray[Any]:
+    """`frame` as `length` elements, or BadMessage with both byte counts."""
+    size = frame.nbytes if isinstance(frame, memoryview) else len(frame)
+    if size != length * dtype.itemsize:
+        raise BadMessage(f"frame {name} has {size} bytes, expected {length * dtype.itemsize}")
+    if length == 0:
+        return np.empty(0, dtype)
+    array = np.frombuffer(frame, dtype)
+    return array if array.flags.aligned else array.copy()
+
+
+def _first_wrong(values: npt.NDArray[Any]) -> float:
+    wide = values.astype(np.float64).ravel()
+    return float(wide[~((wide >= 0) & (wide <= PROBABILITY_LIMIT) & ~np.signbit(wide))][0])

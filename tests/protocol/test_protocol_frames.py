@@ -1,0 +1,112 @@
+"""Array frames are taken only when every length and number fits the message."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.frames import check_evaluations, check_leaves
+from protocol.messages import MAX_ROWS, BadMessage
+
+WORDS, ACTIONS, MAX_LEGAL = 3, 10, 4
+
+
+def leaf_frames(counts: list[int], actions: list[int]) -> list[bytes]:
+    features = np.arange(len(counts) * WORDS, dtype="<u8")
+    return [
+        features.tobytes(),
+        np.array(counts, dtype="<u2").tobytes(),
+        np.array(actions, dtype="<u2").tobytes(),
+    ]
+
+
+def evaluation_frames(priors: list[float], wdl: list[float]) -> list[bytes]:
+    return [np.array(priors, dtype="<f2").tobytes(), np.array(wdl, dtype="<f4").tobytes()]
+
+
+@given(
+    st.lists(st.lists(st.integers(0, ACTIONS - 1), min_size=1, max_size=MAX_LEGAL), min_size=1, max_size=9)
+)
+def test_good_leaves_come_through_unchanged(rows: list[list[int]]) -> None:
+    """Features, counts and actions are what was sent."""
+    counts, actions = [len(row) for row in rows], [action for row in rows for action in row]
+    leaves = check_leaves(len(rows), WORDS, ACTIONS, leaf_frames(counts, actions), max_legal=MAX_LEGAL)
+    assert leaves.counts.tolist() == counts
+    assert leaves.actions.tolist() == actions
+    assert leaves.features.ravel().tolist() == list(range(len(rows) * WORDS))
+
+
+@pytest.mark.parametrize(
+    ("rows", "frames", "reason"),
+    [
+        (0, leaf_frames([], []), "0 rows"),
+        (MAX_ROWS + 1, leaf_frames([1], [0]), "4097 rows"),
+        (1, leaf_frames([1], [0])[:2], "2 frames after the header, expected 3"),
+        (2, leaf_frames([1], [0]), "features has 24 bytes, expected 48"),
+        (1, [leaf_frames([1], [0])[0], b"\1\0\1\0", b"\0\0"], "counts has 4 bytes, expected 2"),
+        (1, leaf_frames([0], []), "0 legal actions, expected 1 to 4"),
+        (1, leaf_frames([5], [0, 1, 2, 3, 4]), "5 legal actions, expected 1 to 4"),
+        (2, leaf_frames([1, 2], [0, 1]), "actions has 4 bytes, expected 6"),
+        (2, leaf_frames([1, 1], [0, 10]), "action 10 is not below 10"),
+    ],
+)
+def test_bad_leaves_are_refused_with_the_reason(rows: int, frames: list[bytes], reason: str) -> None:
+    """Each way not to fit has its own sentence."""
+    with pytest.raises(BadMessage, match=reason):
+        check_leaves(rows, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL)
+
+
+@given(st.integers(0, 5), st.lists(st.binary(max_size=60), max_size=4))
+def test_arbitrary_frames_raise_nothing_but_bad_message(rows: int, frames: list[bytes]) -> None:
+    """Whatever the bytes are, the answer is arrays of the right shape or BadMessage."""
+    with suppress(BadMessage):
+        assert check_leaves(rows, WORDS, ACTIONS, frames).features.shape == (rows, WORDS)
+    with suppress(BadMessage):
+        assert check_evaluations(rows, 5, frames[:2]).wdl.shape == (rows, 3)
+
+
+def test_views_are_not_copies() -> None:
+    """Aligned frames are looked at where they lie."""
+    frames = [bytearray(frame) for frame in leaf_frames([1], [3])]
+    leaves = check_leaves(1, WORDS, ACTIONS, frames)
+    frames[0][0] = 77
+    assert leaves.features[0, 0] == 77
+
+
+def test_a_frame_that_is_not_aligned_is_copied() -> None:
+    """Jitted code gets aligned arrays whatever ZeroMQ hands out."""
+    features, counts, actions = leaf_frames([1], [3])
+    leaves = check_leaves(1, WORDS, ACTIONS, [memoryview(b"x" + features)[1:], counts, actions])
+    assert leaves.features.flags.aligned
+    assert leaves.features.tolist() == [[0, 1, 2]]
+
+
+def test_good_evaluations_come_through_unchanged() -> None:
+    """Probabilities from exactly 0 to exactly 1 are taken."""
+    answer = check_evaluations(2, 3, evaluation_frames([1.0, 0.25, 0.75], [1, 0, 0, 0.5, 0.25, 0.25]))
+    assert answer.priors.tolist() == [1.0, 0.25, 0.75]
+    assert answer.wdl.tolist() == [[1, 0, 0], [0.5, 0.25, 0.25]]
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason"),
+    [
+        (evaluation_frames([0.5, np.nan], [1, 0, 0]), "prior nan"),
+        (evaluation_frames([0.5, np.inf], [1, 0, 0]), "prior inf"),
+        (evaluation_frames([0.5, -0.5], [1, 0, 0]), "prior -0.5"),
+        (evaluation_frames([0.5, 1.5], [1, 0, 0]), "prior 1.5"),
+        (evaluation_frames([0.5, 0.5], [np.nan, 0, 0]), "wdl nan"),
+        (evaluation_frames([0.5, 0.5], [0, -np.inf, 0]), "wdl -inf"),
+        (evaluation_frames([0.5], [1, 0, 0]), "priors has 2 bytes, expected 4"),
+        (evaluation_frames([0.5, 0.5], [1, 0]), "wdl has 8 bytes, expected 12"),
+        (evaluation_frames([0.5, 0.5], [1, 0, 0])[:1], "1 frames after the header, expected 2"),
+    ],
+)
+def test_bad_evaluations_are_refused_with_the_reason(frames: list[bytes], reason: str) -> None:
+    """Lengths and non-numbers are caught before a search sees them."""
+    with pytest.raises(BadMessage, match=reason):
+        check_evaluations(1, 2, frames)

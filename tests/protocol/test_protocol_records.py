@@ -1,0 +1,114 @@
+"""A record comes back from its bytes as it was, and nothing else is taken for a record."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import fields, replace
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from record_strategies import example_record, records
+
+from protocol.errors import Code
+from protocol.messages import MAX_RECORD
+from protocol.records import BadRecord, GameRecord, from_bytes, sha256, to_bytes
+
+
+def same(one: GameRecord, other: GameRecord) -> bool:
+    return all(
+        np.array_equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(GameRecord)
+    )
+
+
+@given(records())
+def test_a_record_survives_its_bytes(record: GameRecord) -> None:
+    """Every field is equal after a round trip, and the bytes are the same again."""
+    data = to_bytes(record)
+    back = from_bytes(data)
+    assert same(record, back)
+    assert to_bytes(back) == data
+
+
+@given(records(), st.data())
+def test_mutated_bytes_are_refused_or_canonical(record: GameRecord, data: st.DataObject) -> None:
+    """Flipped, cut or inserted bytes raise BadRecord, unless they are another record's exact bytes."""
+    original = to_bytes(record)
+    position = data.draw(st.integers(0, len(original) - 1))
+    end = data.draw(st.integers(position, min(len(original), position + 8)))
+    mutated = original[:position] + data.draw(st.binary(max_size=8)) + original[end:]
+    with suppress(BadRecord):
+        assert to_bytes(from_bytes(mutated)) == mutated
+
+
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes_are_refused(data: bytes) -> None:
+    """Bytes from nowhere raise BadRecord and nothing else."""
+    with pytest.raises(BadRecord):
+        from_bytes(data)
+
+
+def test_columns_come_back_read_only_and_aligned() -> None:
+    """Nobody can change a record that was received."""
+    record = from_bytes(memoryview(to_bytes(example_record())))
+    for column in (record.actions, record.visits, record.root_values, record.versions):
+        assert not column.flags.writeable
+        assert column.flags.aligned
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "code"),
+    [
+        ({"uid": b"short"}, "uid", Code.BAD_RECORD),
+        ({"outcome": 2}, "outcome", Code.BAD_RECORD),
+        ({"seed": -1}, "seed", Code.BAD_RECORD),
+        ({"simulations": 0}, "simulations", Code.BAD_RECORD),
+        ({"seconds": float("nan")}, "seconds", Code.BAD_RECORD),
+        ({"source": "x" * 121}, "source", Code.BAD_RECORD),
+        ({"actions": np.zeros(3, np.int64)}, "actions is int64", Code.BAD_RECORD),
+        ({"actions": np.zeros(0, np.uint16)}, "no plies", Code.BAD_RECORD),
+        ({"max_plies": 2}, "3 plies, the cap is 2", Code.TOO_LONG),
+        ({"versions": np.zeros(2, np.uint32)}, "versions has 2 entries, expected 3", Code.BAD_RECORD),
+        ({"visited": np.array([2, 1, 4], np.uint16)}, "6 entries, expected 7", Code.BAD_RECORD),
+        ({"flags": np.array([1, 0, 2], np.uint8)}, "unknown flag", Code.BAD_RECORD),
+        ({"root_values": np.array([0, 0, np.nan], np.float32)}, "root value", Code.BAD_VALUES),
+        ({"root_values": np.array([0, 0, 1.5], np.float32)}, "root value", Code.BAD_VALUES),
+        ({"visits": np.array([3, 0, 8, 1, 2, 5], np.uint16)}, "0 visits", Code.BAD_VISITS),
+        ({"visit_actions": np.array([4, 0, 0, 2, 6, 8], np.uint16)}, "ascend", Code.BAD_VISITS),
+        ({"visit_actions": np.array([0, 4, 0, 2, 8, 8], np.uint16)}, "ascend", Code.BAD_VISITS),
+        ({"visited": np.array([0, 3, 3], np.uint16)}, "without visits", Code.BAD_VISITS),
+    ],
+)
+def test_a_wrong_record_is_not_written(change: dict[str, object], reason: str, code: Code) -> None:
+    """A fault in a record shows where it is made, with the reason and its code."""
+    with pytest.raises(BadRecord, match=reason.replace("[", r"\[")) as caught:
+        to_bytes(replace(example_record(), **change))
+    assert caught.value.code is code
+
+
+def test_too_many_bytes_are_refused_unread() -> None:
+    """More bytes than a record may have are not even parsed."""
+    with pytest.raises(BadRecord, match="at most") as caught:
+        from_bytes(bytes(MAX_RECORD + 1))
+    assert caught.value.code is Code.TOO_LONG
+
+
+def test_another_order_of_keys_is_refused() -> None:
+    """One game has one byte string, so that one hash names it."""
+    fields_of = msgpack.unpackb(to_bytes(example_record()))
+    with pytest.raises(BadRecord, match="canonical"):
+        from_bytes(msgpack.packb(dict(reversed(fields_of.items()))))
+
+
+def test_a_field_of_the_future_is_refused() -> None:
+    """What is stored is what was understood: a field this format does not have is an error."""
+    fields_of = {**msgpack.unpackb(to_bytes(example_record())), "more": 1}
+    with pytest.raises(BadRecord, match="more"):
+        from_bytes(msgpack.packb(fields_of))
+
+
+def test_the_hash_is_of_the_bytes() -> None:
+    """The name of a record is the sha256 of its bytes."""
+    assert sha256(b"abc").hex() == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
