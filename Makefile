@@ -1,0 +1,44 @@
+# Two commands are enough on a fresh machine: `make run` and `make test`. Everything installs into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+GAME ?= chess
+MINUTES ?= 0
+RUN ?=
+ARGS ?=
+BENCH ?= all
+
+.PHONY: install run test check format bench clean
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# The whole loop on this machine: server, one TCP client, trainer. MINUTES=0 runs until Ctrl-C.
+run: $(INSTALLED)
+	$(BIN)/azrun --game $(GAME) --minutes $(MINUTES) $(if $(RUN),--run $(RUN)) $(ARGS)
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# One benchmark: `make bench BENCH=search`. Names: python -m bench --help
+bench: $(INSTALLED)
+	$(BIN)/python -m bench $(BENCH)
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

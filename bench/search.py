@@ -1,0 +1,155 @@
+"""Leaves a second of one core: coroutine searches with a network that knows nothing and costs nothing.
+
+Measured in the path that self-play takes: one coroutine a game, one `await` a leaf, leaves gathered
+into batches, answers scattered over futures, on uvloop. Beside it, in the same run, a plain search
+of the same kind on python-chess objects with the same 119 planes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any
+
+import chess
+import numpy as np
+import uvloop
+
+from games import get_game
+from protocol.settings import SelfPlaySettings
+from search.evaluator import UniformEvaluator
+from search.mcts import search
+from search.moves import choose_action
+from search.settings import resolve
+from search.tree import SearchTree
+from search.warm import warm
+
+COROUTINES = 256
+SECONDS = 8.0
+
+
+async def _play(game_name: str, number: int, evaluator: UniformEvaluator, until: float) -> None:
+    game = get_game(game_name)
+    settings = resolve(SelfPlaySettings(simulations=100), game)
+    rng = np.random.default_rng(number)
+    while time.perf_counter() < until:
+        tree = SearchTree(game, settings, rng)
+        tree.reset(game.notation.state_from_text(""))
+        while tree.end_reason() is None and time.perf_counter() < until:
+            result = await search(tree, evaluator)
+            tree.advance(choose_action(result, tree.ply, settings, rng))
+
+
+def coroutine_path(game_name: str, coroutines: int = COROUTINES, seconds: float = SECONDS) -> float:
+    """Leaves per second of CPU time of this process."""
+
+    async def main() -> float:
+        evaluator = UniformEvaluator()
+        until = time.perf_counter() + seconds
+        began = time.process_time()
+        async with asyncio.TaskGroup() as group:
+            for number in range(coroutines):
+                group.create_task(_play(game_name, number, evaluator, until))
+        return evaluator.rows / (time.process_time() - began)
+
+    return uvloop.run(main())
+
+
+# ---- The plain twin -----------------------------------------------------------------------------
+
+
+class PlainNode:
+    def __init__(self, prior: float) -> None:
+        self.prior, self.visits, self.value_sum = prior, 0, 0.0
+        self.children: dict[chess.Move, PlainNode] = {}
+
+
+def plain_planes(board: chess.Board) -> np.ndarray[Any, Any]:
+    """AlphaZero's 119 planes as packed words, from a board with its move stack."""
+    words = np.zeros(119, np.uint64)
+    past = board.copy(stack=8)
+    turn = board.turn
+    for step in range(8):
+        for index, (colour, kind) in enumerate((c, k) for c in (turn, not turn) for k in chess.PIECE_TYPES):
+            mask = past.pieces_mask(kind, colour)
+            words[14 * step + index] = mask if turn else chess.flip_vertical(mask)
+        words[14 * step + 12] = past.is_repetition(2)
+        words[14 * step + 13] = past.is_repetition(3)
+        if not past.move_stack:
+            break
+        past.pop()
+    words[112:] = turn, board.ply(), board.castling_rights, 0, 0, 0, board.halfmove_clock
+    return words
+
+
+def plain_leaf(node: PlainNode, board: chess.Board) -> float:
+    """Expand with equal priors, as the other does; value for the side to move."""
+    if board.is_repetition(2) or board.halfmove_clock >= 100 or board.is_insufficient_material():
+        return 0.0
+    moves = list(board.legal_moves)
+    if not moves:
+        return -1.0 if board.is_check() else 0.0
+    plain_planes(board)
+    node.children = {move: PlainNode(1 / len(moves)) for move in moves}
+    return 0.0
+
+
+def plain_simulation(root: PlainNode, board: chess.Board) -> None:
+    node, path = root, [root]
+    board = board.copy(stack=True)
+    while node.children:
+        parent = node
+        c_puct = (math.log((1 + parent.visits + 19652) / 19652) + 1.25) * math.sqrt(max(1, parent.visits))
+        move, node = max(
+            parent.children.items(),
+            key=lambda item: (
+                (-item[1].value_sum / item[1].visits if item[1].visits else 0.0)
+                + c_puct * item[1].prior / (1 + item[1].visits)
+            ),
+        )
+        board.push(move)
+        path.append(node)
+    value = plain_leaf(node, board)
+    for node in reversed(path):
+        node.visits += 1
+        node.value_sum += value
+        value = -value
+
+
+def plain_path(seconds: float = SECONDS) -> float:
+    """Simulations per second of CPU time on python-chess, over games of 100 simulations a move."""
+    rng = np.random.default_rng(0)
+    board = chess.Board()
+    simulations, began = 0, time.process_time()
+    while time.process_time() - began < seconds:
+        if board.is_game_over(claim_draw=True):
+            board = chess.Board()
+        root = PlainNode(1.0)
+        for _ in range(101):
+            plain_simulation(root, board)
+        simulations += 101
+        visits = np.array([child.visits for child in root.children.values()], float)
+        board.push(list(root.children)[rng.choice(len(visits), p=visits / visits.sum())])
+    return simulations / (time.process_time() - began)
+
+
+def run() -> dict[str, float]:
+    for game in ("tic_tac_toe", "connect_four", "chess"):
+        warm(game)
+    ours = {game: coroutine_path(game) for game in ("connect_four", "chess")}
+    more = coroutine_path("chess", coroutines=512)
+    plain = plain_path()
+    print(f"{'path':44} {'leaves/s per core':>18}")
+    print(f"{'connect four, 256 coroutines':44} {ours['connect_four']:18,.0f}")
+    print(f"{'chess, 119 planes, 256 coroutines':44} {ours['chess']:18,.0f}")
+    print(f"{'chess, 119 planes, 512 coroutines':44} {more:18,.0f}")
+    print(f"{'chess on python-chess, plain Python':44} {plain:18,.0f}")
+    print(f"ratio {ours['chess'] / plain:.0f}")
+    return {
+        "leaves_per_s_per_core": ours["chess"],
+        "leaves_per_s_per_core_512": more,
+        "leaves_per_s_per_core_connect_four": ours["connect_four"],
+        "python_chess_leaves_per_s": plain,
+        "ratio_to_python_chess": ours["chess"] / plain,
+    }

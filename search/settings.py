@@ -1,0 +1,47 @@
+"""Self-play settings with the game's own values filled in where the settings say 0 or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from games.spec import Game
+from protocol.settings import SelfPlaySettings
+
+MAX_SIMULATIONS = 20_000
+"""Visit counts travel as uint16, and a kept subtree may triple them."""
+
+FPU_MODES = ("reduction", "absolute")
+
+
+def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
+    """Settings that a search can use as they are. ValueError says which value is out of range and why."""
+    resolved = replace(
+        settings,
+        history=settings.history or game.history,
+        max_plies=settings.max_plies or game.max_plies,
+        dirichlet_alpha=settings.dirichlet_alpha or game.dirichlet_alpha,
+    )
+    _check(resolved)
+    return resolved
+
+
+def _check(settings: SelfPlaySettings) -> None:
+    ranges: tuple[tuple[str, float, float], ...] = (
+        ("history", 1, 8),
+        ("simulations", 1, MAX_SIMULATIONS),
+        ("c_base", 1, 1e9),
+        ("c_init", 0, 1e3),
+        ("fpu_reduction", 0, 2),
+        ("fpu_value", -1, 1),
+        ("root_noise", 0, 1),
+        ("dirichlet_alpha", 1e-3, 1e3),
+        ("temperature", 0, 100),
+        ("temperature_plies", 0, 1e6),
+        ("max_plies", 1, 10_000),
+    )
+    for name, low, high in ranges:
+        value = getattr(settings, name)
+        if not low <= value <= high:
+            raise ValueError(f"self_play.{name} is {value}, but must lie between {low:g} and {high:g}")
+    if settings.fpu not in FPU_MODES:
+        raise ValueError(f"self_play.fpu is {settings.fpu!r}, but must be one of {', '.join(FPU_MODES)}")

@@ -1,0 +1,194 @@
+"""One game's search tree: the arrays, and the calls into the kernels compiled for the game.
+
+The order of calls is: `reset`, then for each move `root_leaf` and `expand_root` if the root is not
+expanded, `begin`, `select`, then `resume` with each evaluation until no leaf is left; `advance` plays.
+`search.mcts.search` does just that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import PLY_CAP, Game, State, outcome_for_first_player
+from protocol.settings import SelfPlaySettings
+from search.compiled import kernels_for
+from search.layout import CONTROL, EDGE, FULL, LEAF, NODE
+from search.leaf_batch import Leaf
+
+KEPT_TREES = 2
+"""A subtree of more than this many times `simulations` nodes is dropped, which bounds memory."""
+
+
+class SearchTree:
+    """Search over one game, move after move. `settings` are resolved (`search.settings.resolve`)."""
+
+    def __init__(self, game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> None:
+        self.game = game
+        self.settings = settings
+        self._rng = rng
+        self._kernels = kernels_for(game.name)
+        nodes = settings.simulations + 2
+        self._tree = np.zeros(1, CONTROL)
+        self._control = self._tree[0]  # a view: reading a field through it is cheaper
+        self._nodes = np.empty(nodes, NODE)
+        self._edges = np.empty(nodes * int(game.mean_legal) + game.max_legal, EDGE)
+        self._scratch = np.empty(nodes, np.int32)
+        self._path = np.empty(settings.max_plies + 1, np.int32)
+        self._line = np.zeros((settings.max_plies + 2, game.state_words), np.uint64)
+        self._words = np.zeros(game.feature_words(settings.history), np.uint64)
+        self._actions = np.zeros(game.max_legal, np.uint16)
+        self._root_actions = np.zeros(game.max_legal, np.uint16)
+        self._write_settings()
+
+    def _write_settings(self) -> None:
+        control, settings = self._control, self.settings
+        control["c_base"] = settings.c_base
+        control["c_init"] = settings.c_init
+        control["fpu_absolute"] = settings.fpu == "absolute"
+        control["fpu_reduction"] = settings.fpu_reduction
+        control["fpu_reduction_root"] = 0.0 if settings.root_noise > 0 else settings.fpu_reduction
+        control["fpu_value"] = settings.fpu_value
+        control["history"] = settings.history
+        control["max_plies"] = settings.max_plies
+        control["max_legal"] = self.game.max_legal
+
+    # ---- The game -----------------------------------------------------------------------------
+
+    def reset(self, start: State) -> None:
+        """Begin a game at `start`: uint64[state_words]."""
+        self._line[0] = start
+        control = self._control
+        control["positions"] = 1
+        control["nodes"] = control["edges"] = 0
+        self.kept = 0
+
+    @property
+    def state(self) -> State:
+        """The position at the root."""
+        position: State = self._line[self.ply]
+        return position
+
+    @property
+    def ply(self) -> int:
+        """Moves played since the start position."""
+        return int(self._control["positions"]) - 1
+
+    def legal_actions(self) -> npt.NDArray[np.uint16]:
+        """[n] legal actions at the root."""
+        count = self.game.rules.legal_actions(self._line, self.ply + 1, self._root_actions)
+        return self._root_actions[:count].copy()
+
+    def end_reason(self) -> str | None:
+        """Why the game is over at the root, by the rules or by the ply cap; None while it goes on."""
+        reason = self._end_reason_index()
+        if reason:
+            return self.game.reason_name(reason)
+        return PLY_CAP if self.ply >= self.settings.max_plies else None
+
+    def outcome(self) -> int:
+        """Result of a finished game for the first player: +1, 0 or -1."""
+        value = self.game.end_reasons[self._end_reason_index()].value
+        return outcome_for_first_player(value, int(self.game.rules.side_to_move(self.state)))
+
+    def _end_reason_index(self) -> int:
+        count = self.game.rules.legal_actions(self._line, self.ply + 1, self._root_actions)
+        return int(self.game.rules.end_reason(self._line, self.ply + 1, count, False))
+
+    def advance(self, action: int) -> None:
+        """Play `action` and keep its subtree if the settings say so and it is not too large."""
+        was_kept = self._kernels.advance(
+            self._tree, self._nodes, self._edges, self._line, self._scratch, action
+        )
+        control = self._control
+        too_large = control["nodes"] > KEPT_TREES * self.settings.simulations
+        if was_kept and (too_large or not self.settings.reuse_tree):
+            control["nodes"] = control["edges"] = 0
+        self.kept = int(control["root_visits"]) - 1 if control["nodes"] else 0
+
+    # ---- The search ---------------------------------------------------------------------------
+
+    @property
+    def is_expanded(self) -> bool:
+        """Whether the root has been evaluated."""
+        return bool(self._control["nodes"])
+
+    def root_leaf(self) -> Leaf:
+        """The root as a leaf to evaluate."""
+        self._kernels.open_root(self._tree, self._line, self._actions, self._words)
+        return self.leaf
+
+    def expand_root(self, priors: npt.NDArray[np.float32], value: float) -> None:
+        self._kernels.expand_root(self._tree, self._nodes, self._edges, self._actions, priors, value)
+
+    def begin(self) -> None:
+        """Start a search of `simulations` new simulations, with fresh noise at the root."""
+        self._control["remaining"] = self.settings.simulations
+        if self.settings.root_noise > 0:
+            count = int(self._nodes[0]["edge_count"])
+            noise = self._rng.dirichlet(np.full(count, self.settings.dirichlet_alpha))
+            self._kernels.add_noise(self._nodes, self._edges, noise, self.settings.root_noise)
+
+    def winning_action(self) -> int | None:
+        """An action that wins at once, if there is one."""
+        edge = self._kernels.winning_edge(self._tree, self._nodes, self._edges, self._line, self._actions)
+        return None if edge < 0 else int(self._edges[edge]["action"])
+
+    def select(self) -> bool:
+        """Walk to the next leaf; False when the search is over."""
+        status = self._kernels.select(
+            self._tree, self._nodes, self._edges, self._path, self._line, self._actions, self._words
+        )
+        return status == LEAF or (status == FULL and self._select_in_larger_arrays())
+
+    def resume(self, priors: npt.NDArray[np.float32], value: float) -> bool:
+        """Expand the leaf, back its value up and walk to the next one; False when the search is over."""
+        status = self._kernels.resume(
+            self._tree,
+            self._nodes,
+            self._edges,
+            self._path,
+            self._line,
+            self._actions,
+            self._words,
+            priors,
+            value,
+        )
+        return status == LEAF or (status == FULL and self._select_in_larger_arrays())
+
+    @property
+    def leaf(self) -> Leaf:
+        """The leaf that waits for its evaluation."""
+        return Leaf(self._words, self._actions[: self._control["leaf_count"]])
+
+    def root_visits(self) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
+        """Actions of the root and their visits, [n] each, in the order of the rules."""
+        first, count = self._nodes[0]
+        edges = self._edges[first : first + count]
+        return edges["action"].copy(), edges["visits"].copy()
+
+    def root_value(self) -> float:
+        """Mean of the root's own evaluation and of all simulations, for the side to move."""
+        control = self._control
+        return float(control["root_value_sum"]) / int(control["root_visits"])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays of this tree."""
+        arrays = (self._nodes, self._edges, self._scratch, self._path, self._line, self._words)
+        return sum(array.nbytes for array in arrays)
+
+    def _select_in_larger_arrays(self) -> bool:
+        """Grow what is full by half, then go on. Rare: a search usually fits from the start."""
+        nodes = max(len(self._nodes), int(self._control["nodes"]) * 3 // 2 + 2)
+        edges = max(len(self._edges), int(self._control["edges"]) * 3 // 2 + self.game.max_legal)
+        self._nodes = _grown(self._nodes, nodes)
+        self._edges = _grown(self._edges, edges)
+        self._scratch = np.empty(nodes, np.int32)
+        return self.select()
+
+
+def _grown(array: npt.NDArray[np.void], length: int) -> npt.NDArray[np.void]:
+    larger = np.empty(length, array.dtype)
+    larger[: len(array)] = array
+    return larger

@@ -1,0 +1,41 @@
+"""`python -m search.warm GAME`: compile a game's rules and search into the disk cache.
+
+Run once before several workers start, so that they load instead of compiling the same code side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import numpy as np
+
+from games import get_game
+from protocol.settings import SelfPlaySettings
+from search.evaluator import UniformEvaluator
+from search.mcts import search
+from search.settings import resolve
+from search.tree import SearchTree
+
+
+def warm(game_name: str) -> float:
+    """Play two moves of a tiny search; seconds it took."""
+    began = time.perf_counter()
+    game = get_game(game_name)
+    tree = SearchTree(game, resolve(SelfPlaySettings(simulations=4), game), np.random.default_rng(0))
+    tree.reset(game.notation.state_from_text(""))
+
+    async def two_moves() -> None:
+        for _ in range(2):
+            result = await search(tree, UniformEvaluator())
+            tree.advance(int(result.actions[0]))
+            tree.end_reason()
+
+    asyncio.run(two_moves())
+    return time.perf_counter() - began
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        print(f"{name}: rules and search ready in {warm(name):.1f} s")

@@ -1,0 +1,107 @@
+"""The slow, obvious twin of `search.kernel`: a tree of Python objects, rules asked one at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from games.spec import Game
+from protocol.settings import SelfPlaySettings
+
+
+def hashed_evaluation(features: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, float]:
+    """Priors and value that depend on the whole input and on nothing else."""
+    digest = hashlib.sha256(features.tobytes() + actions.tobytes()).digest()
+    rng = np.random.default_rng(int.from_bytes(digest[:8], "little"))
+    priors = rng.random(len(actions)).astype(np.float32) + np.float32(0.05)
+    return (priors / priors.sum()).astype(np.float32), float(np.float32(rng.uniform(-1, 1)))
+
+
+@dataclass
+class Edge:
+    action: int
+    prior: np.float32
+    visits: int = 0
+    value_sum: np.float32 = np.float32(0)
+    child: Node | None = None
+    ends_with: float | None = None
+
+
+@dataclass
+class Node:
+    edges: list[Edge] = field(default_factory=list)
+
+
+class NaiveSearch:
+    """PUCT as the paper writes it, for one position and no noise."""
+
+    def __init__(self, game: Game, settings: SelfPlaySettings, line: list[np.ndarray]) -> None:
+        self.game, self.settings, self.line = game, settings, line
+        self.root_visits, self.root_value_sum = 1, np.float32(0)
+
+    def run(self, simulations: int) -> dict[int, int]:
+        _, self.root, value = self.look(self.line)
+        self.root_value_sum = np.float32(value)
+        for _ in range(simulations):
+            self.simulate()
+        return {edge.action: edge.visits for edge in self.root.edges if edge.visits}
+
+    def look(self, line: list[np.ndarray]) -> tuple[bool, Node | None, float]:
+        """(game over, new node, value for the side to move)"""
+        array = np.array(line)
+        actions = np.zeros(self.game.max_legal, np.uint16)
+        count = self.game.rules.legal_actions(array, len(line), actions)
+        reason = self.game.rules.end_reason(array, len(line), count, len(line) > 1)
+        if reason:
+            return True, None, float(self.game.end_reasons[reason].value)
+        if len(line) - 1 >= self.settings.max_plies:
+            return True, None, 0.0
+        words = np.zeros(self.game.feature_words(self.settings.history), np.uint64)
+        self.game.rules.encode(array, len(line), self.settings.history, words)
+        priors, value = hashed_evaluation(words, actions[:count])
+        return False, Node([Edge(int(a), p) for a, p in zip(actions, priors, strict=False)]), value
+
+    def simulate(self) -> None:
+        node, line, path = self.root, list(self.line), []
+        visits, value_sum = self.root_visits, self.root_value_sum
+        while True:
+            reduction = self.settings.fpu_reduction
+            if not path and self.settings.root_noise > 0:
+                reduction = 0.0
+            edge = self.best(node, visits, float(value_sum) / visits, reduction)
+            path.append(edge)
+            child = np.zeros(self.game.state_words, np.uint64)
+            self.game.rules.play(line[-1], edge.action, child)
+            line.append(child)
+            visits, value_sum = edge.visits, -edge.value_sum
+            if edge.child is None:
+                break
+            node = edge.child
+        if edge.ends_with is None:
+            over, edge.child, value = self.look(line)
+            edge.ends_with = value if over else None
+        else:
+            value = edge.ends_with
+        for edge in reversed(path):
+            value = -value
+            edge.visits += 1
+            edge.value_sum = np.float32(edge.value_sum + np.float32(value))
+        self.root_visits += 1
+        self.root_value_sum = np.float32(self.root_value_sum + np.float32(value))
+
+    def best(self, node: Node, visits: int, value: float, reduction: float) -> Edge:
+        visited = sum(float(edge.prior) for edge in node.edges if edge.visits)
+        fpu = value - reduction * math.sqrt(visited)
+        if self.settings.fpu == "absolute":
+            fpu = self.settings.fpu_value
+        c_puct = math.log((1.0 + visits + self.settings.c_base) / self.settings.c_base) + self.settings.c_init
+        exploration = c_puct * math.sqrt(visits)
+
+        def score(edge: Edge) -> float:
+            q = float(edge.value_sum) / edge.visits if edge.visits else fpu
+            return q + exploration * float(edge.prior) / (1 + edge.visits)
+
+        return max(node.edges, key=score)

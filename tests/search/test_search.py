@@ -1,0 +1,234 @@
+"""The compiled search against its slow twin, and the promises of `search.mcts`."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from naive_mcts import NaiveSearch, hashed_evaluation
+
+from games import GAME_NAMES, get_game
+from games.spec import PLY_CAP
+from protocol.settings import SelfPlaySettings
+from search.evaluator import Evaluation, LocalEvaluator, UniformEvaluator
+from search.leaf_batch import Evaluations, Leaf, LeafBatch
+from search.mcts import SearchResult, search
+from search.moves import choose_action
+from search.settings import resolve
+from search.tree import SearchTree
+
+QUIET = SelfPlaySettings(simulations=80, root_noise=0.0)
+
+
+class HashEvaluator:
+    """Answers each leaf by a hash of its input, at once."""
+
+    version = 7
+
+    async def evaluate(self, leaf: Leaf) -> Evaluation:
+        return Evaluation(*hashed_evaluation(leaf.features, leaf.actions))
+
+
+def make_tree(name: str, settings: SelfPlaySettings = QUIET, moves: str = "", start: str = "") -> SearchTree:
+    game = get_game(name)
+    tree = SearchTree(game, resolve(settings, game), np.random.default_rng(5))
+    tree.reset(game.notation.state_from_text(start))
+    for move in moves.split():
+        tree.advance(game.notation.action_from_text(tree.state, move))
+    return tree
+
+
+def run(tree: SearchTree, evaluator: object = None) -> SearchResult:
+    async def main() -> SearchResult:
+        return await search(tree, evaluator or UniformEvaluator())
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("fpu", ["reduction", "absolute"])
+def test_visits_equal_those_of_the_slow_twin(name, fpu):
+    tree = make_tree(name, replace(QUIET, fpu=fpu))
+    twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
+    for simulations in (80, 333):
+        tree = make_tree(name, replace(QUIET, fpu=fpu, simulations=simulations))
+        result = run(tree, HashEvaluator())
+        expected = twin.run(simulations)
+        assert dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True)) == expected
+        twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
+
+
+@pytest.mark.parametrize("name", GAME_NAMES)
+def test_a_kept_subtree_adds_its_visits_and_changes_no_statistics(name):
+    tree = make_tree(name)
+    first = run(tree, HashEvaluator())
+    best = int(first.actions[np.argmax(first.visits)])
+    tree.advance(best)
+    assert tree.kept == first.visits.max() - 1
+    second = run(tree, HashEvaluator())
+    assert second.visits.sum() == 80 + first.visits.max() - 1
+    assert second.kept == first.visits.max() - 1
+
+
+def test_compaction_keeps_every_edge_of_the_subtree():
+    tree = make_tree("connect_four")
+    result = run(tree, HashEvaluator())
+    action = int(result.actions[np.argmax(result.visits)])
+    before = subtree(tree, int(np.flatnonzero(tree._edges["action"][:7] == action)[0]))
+    tree.advance(action)
+    assert subtree_of_node(tree, 0) == before
+
+
+def subtree(tree, edge):
+    return subtree_of_node(tree, int(tree._edges[edge]["child"]))
+
+
+def subtree_of_node(tree, node):
+    first, count = tree._nodes[node]
+    return [
+        (
+            int(e["action"]),
+            float(e["prior"]),
+            int(e["visits"]),
+            float(e["value_sum"]),
+            subtree_of_node(tree, int(e["child"])) if e["child"] >= 0 else int(e["child"]),
+        )
+        for e in tree._edges[first : first + count].copy()
+    ]
+
+
+def test_arrays_that_are_too_small_grow_without_changing_the_search():
+    roomy, tight = make_tree("connect_four"), make_tree("connect_four")
+    tight._nodes, tight._edges = tight._nodes[:3].copy(), tight._edges[:22].copy()
+    expected, result = run(roomy, HashEvaluator()), run(tight, HashEvaluator())
+    assert result.visits.tolist() == expected.visits.tolist()
+    assert len(tight._nodes) > 3
+
+
+@pytest.mark.parametrize("name", GAME_NAMES)
+def test_a_network_that_knows_nothing_visits_every_legal_move(name):
+    tree = make_tree(name)
+    legal = tree.legal_actions()
+    tree = make_tree(name, SelfPlaySettings(simulations=2 * len(legal)))
+    assert run(tree).actions.tolist() == sorted(legal.tolist())
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "start", "winning"),
+    [
+        ("tic_tac_toe", "1 4 2 5", "", "3"),
+        ("tic_tac_toe", "1 4 9 5 2", "", "6"),
+        ("connect_four", "1 2 1 2 1 2", "", "1"),
+        ("connect_four", "1 2 1 2 7 2 1", "", "2"),
+        ("chess", "", "6k1/5ppp/8/8/8/8/8/R6K w - - 0 1", "a1a8"),
+        ("chess", "", "r6k/8/8/8/8/8/5PPP/6K1 b - - 0 1", "a8a1"),
+    ],
+)
+def test_a_win_in_one_takes_all_visits_for_either_side(name, moves, start, winning):
+    tree = make_tree(name, moves=moves, start=start)
+    result = run(tree)
+    assert [tree.game.notation.action_to_text(tree.state, int(a)) for a in result.actions] == [winning]
+    assert (result.visits.tolist(), result.value) == ([80], 1.0)
+    tree.advance(int(result.actions[0]))
+    mover = int(tree.game.rules.side_to_move(tree.state))
+    assert tree.end_reason() not in (None, PLY_CAP)
+    assert tree.outcome() == (-1 if mover == 0 else 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "start", "only"),
+    [
+        ("tic_tac_toe", "1 5 2", "", "3"),
+        ("connect_four", "1 7 1 7 1", "", "1"),
+    ],
+)
+def test_search_without_knowledge_parries_a_threat(name, moves, start, only):
+    tree = make_tree(name, replace(QUIET, simulations=400), moves, start)
+    result = run(tree)
+    best = int(result.actions[np.argmax(result.visits)])
+    assert tree.game.notation.action_to_text(tree.state, best) == only
+
+
+def test_a_second_occurrence_is_a_draw_inside_the_search_only():
+    tree = make_tree("chess", moves="g1f3 g8f6 f3g1 f6g8")
+    assert tree.end_reason() is None
+    result = run(tree, HashEvaluator())
+    assert result.visits.sum() == 80
+
+
+def test_the_ply_cap_ends_search_lines_and_the_game_as_a_draw():
+    tree = make_tree("connect_four", replace(QUIET, max_plies=2), "1 2")
+    assert (tree.end_reason(), tree.outcome()) == (PLY_CAP, 0)
+    tree = make_tree("connect_four", replace(QUIET, max_plies=1))
+    assert run(tree, HashEvaluator()).visits.sum() == 80
+
+
+def test_root_noise_mixes_a_distribution_into_the_priors():
+    tree = make_tree("connect_four", replace(QUIET, root_noise=0.25))
+    tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
+    tree.begin()
+    priors = tree._edges["prior"][:7]
+    assert priors.sum() == pytest.approx(1, abs=1e-5)
+    assert (priors >= 0.75 / 7 - 1e-6).all()
+    assert len(np.unique(priors)) == 7
+
+
+def test_the_same_seed_searches_the_same():
+    settings = SelfPlaySettings(simulations=60)
+    first, second = (run(make_tree("connect_four", settings), HashEvaluator()) for _ in range(2))
+    assert first.visits.tolist() == second.visits.tolist()
+
+
+def test_moves_are_sampled_in_proportion_to_visits_then_greedy():
+    result = SearchResult(np.array([3, 5, 9], np.uint16), np.array([10, 60, 30], np.int32), 0.0, 0)
+    settings = SelfPlaySettings(temperature_plies=10)
+    rng = np.random.default_rng(0)
+    drawn = [choose_action(result, 0, settings, rng) for _ in range(4000)]
+    assert {a: round(drawn.count(a) / 4000, 1) for a in (3, 5, 9)} == {3: 0.1, 5: 0.6, 9: 0.3}
+    assert {choose_action(result, 10, settings, rng) for _ in range(50)} == {5}
+
+
+def test_the_local_evaluator_batches_over_games_and_answers_each_its_own():
+    sizes = []
+
+    def infer(batch: LeafBatch) -> Evaluations:
+        sizes.append(batch.rows)
+        begin, priors, values = 0, [], []
+        for words, count in zip(batch.features, batch.counts, strict=True):
+            p, v = hashed_evaluation(words, batch.actions[begin : begin + count])
+            priors.append(p)
+            values.append(((1 + v) / 2, 0.0, (1 - v) / 2))
+            begin += count
+        return Evaluations(np.concatenate(priors), np.array(values, np.float32), 3)
+
+    async def many() -> tuple[list[SearchResult], int]:
+        evaluator = LocalEvaluator(infer, max_rows=8)
+        trees = [make_tree("tic_tac_toe", moves=move) for move in "123456789"]
+        results = await asyncio.gather(*(search(tree, evaluator) for tree in trees))
+        evaluator.close()
+        return results, evaluator.version
+
+    results, version = asyncio.run(many())
+    for move, result in zip("123456789", results, strict=True):
+        alone = run(make_tree("tic_tac_toe", moves=move), HashEvaluator())
+        assert result.visits.tolist() == alone.visits.tolist()
+    assert (max(sizes), version) == (8, 3)
+
+
+def test_a_failing_network_fails_the_searches_that_wait_for_it():
+    def infer(batch: LeafBatch) -> Evaluations:
+        raise RuntimeError("device lost")
+
+    with pytest.raises(RuntimeError, match="device lost"):
+        run(make_tree("tic_tac_toe"), LocalEvaluator(infer, 8))
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"simulations": 0}, "simulations"), ({"fpu": "lost"}, "fpu"), ({"root_noise": 1.5}, "root_noise")],
+)
+def test_settings_out_of_range_are_named(change, word):
+    with pytest.raises(ValueError, match=word):
+        resolve(replace(SelfPlaySettings(), **change), get_game("tic_tac_toe"))
