@@ -1,0 +1,123 @@
+"""Runs one asyncio program per process: uvloop, two-stage stop on signals, plain errors.
+
+The first SIGINT or SIGTERM asks for a clean end (`Stop.finishing`), the second one cancels at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from runtime.exits import Fatal
+
+log = logging.getLogger(__name__)
+
+_ExceptionHandler = Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stop:
+    """How a process is asked to end. `finishing` is set by the first signal or by `request()`."""
+
+    def __init__(self, waits_for: str = "what is in flight") -> None:
+        self.finishing = asyncio.Event()
+        self.waits_for = waits_for
+        """For people: what a clean end waits for. The program may set it to something better."""
+        self._cancel_now: Callable[[], object] | None = None
+
+    def request(self) -> None:
+        """First stage: finish cleanly. Safe to call more than once."""
+        self.finishing.set()
+
+    def cancel(self) -> None:
+        """Second stage: end now; unfinished work is lost."""
+        self.finishing.set()
+        if self._cancel_now is not None:
+            self._cancel_now()
+
+    def on_cancel(self, cancel: Callable[[], object]) -> None:
+        self._cancel_now = cancel
+
+    def on_signal(self, number: int) -> None:
+        name = signal.Signals(number).name
+        if self.finishing.is_set():
+            log.warning("%s again: ending now", name)
+            self.cancel()
+            return
+        log.info("%s: finishing, waiting for %s; once more to end now", name, self.waits_for)
+        self.request()
+
+
+def run(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
+    """Run `main(stop)` to its end on uvloop.
+
+    Raises the Fatal that a task inside raised, however many task groups wrapped it, and
+    KeyboardInterrupt when a second signal cut the program short.
+    """
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_with_signals(main))
+    except BaseExceptionGroup as group:
+        raise first_cause(group) from group
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """The Fatal inside a (nested) exception group, else its first exception that is no group."""
+    leaves = list(_leaves(error))
+    return next((leaf for leaf in leaves if isinstance(leaf, Fatal)), leaves[0])
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        log.info("uvloop is not installed: using asyncio's own loop, which is slower")
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+async def _with_signals(main: Callable[[Stop], Coroutine[Any, Any, None]]) -> None:
+    """`main` as a task of its own, so that the second signal cancels it and not the runner."""
+    stop = Stop()
+    loop = asyncio.get_running_loop()
+    failures: list[BaseException] = []
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(main(stop))
+        stop.on_cancel(task.cancel)
+        loop.set_exception_handler(_ender(task, failures))
+        for number in SIGNALS:
+            loop.add_signal_handler(number, stop.on_signal, number)
+        try:
+            await asyncio.wait({task})
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+    if failures:
+        raise failures[0]
+    if task.cancelled():
+        raise KeyboardInterrupt
+
+
+def _ender(task: asyncio.Task[None], failures: list[BaseException]) -> _ExceptionHandler:
+    """An exception in a callback of the loop ends the program instead of leaving half of it running."""
+
+    def on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if error is None or "transport" in context:
+            loop.default_exception_handler(context)
+            return
+        failures.append(error)
+        task.cancel()
+
+    return on_error

@@ -1,0 +1,89 @@
+"""Exit codes, and the one exception that ends a process with a clear message instead of a traceback.
+
+The codes follow sysexits, so that a supervisor can tell what is worth retrying (systemd:
+`RestartPreventExitStatus=2 76 77 78`).
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from enum import IntEnum
+from pathlib import Path
+
+
+class Exit(IntEnum):
+    """What an exit status means."""
+
+    OK = 0
+    USAGE = 2
+    """Wrong flags."""
+    BAD_DATA = 65
+    """A file or run folder is not what it should be."""
+    UNREACHABLE = 69
+    """The server did not answer within the wait that was allowed."""
+    INTERNAL = 70
+    """A fault of ours."""
+    DISK = 74
+    """Reading or writing failed."""
+    TRY_AGAIN = 75
+    PROTOCOL = 76
+    """Server and client speak different versions of the protocol."""
+    REFUSED = 77
+    """The server does not want this peer."""
+    CONFIG = 78
+    """A setting is wrong."""
+    INTERRUPTED = 130
+    """Ctrl-C."""
+
+
+NOT_RETRIED = frozenset({Exit.USAGE, Exit.PROTOCOL, Exit.REFUSED, Exit.CONFIG})
+"""A process that ended with one of these would end the same way again."""
+
+
+class Fatal(Exception):
+    """Ends the process with `code`. The message says what happened, why, and what to do next."""
+
+    def __init__(self, message: str, code: Exit = Exit.INTERNAL) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def guarded(main: Callable[[], int]) -> int:
+    """Run `main`; print a Fatal as one "command: error: ..." line and return its code.
+
+    Any other exception is a fault of ours: its traceback is printed, and the code is INTERNAL.
+    """
+    command = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "azselfplay"
+    if command in ("__main__", "main", "launcher", "worker", "evaluator"):
+        command = _command_of_module() or command
+    try:
+        return main()
+    except Fatal as fatal:
+        print(f"{command}: error: {fatal}", file=sys.stderr, flush=True)
+        return int(fatal.code)
+    except KeyboardInterrupt:
+        print(f"{command}: interrupted", file=sys.stderr, flush=True)
+        return int(Exit.INTERRUPTED)
+    except Exception:
+        traceback.print_exc()
+        print(
+            f"{command}: error: that is a fault in azselfplay itself, see above", file=sys.stderr, flush=True
+        )
+        return int(Exit.INTERNAL)
+
+
+_COMMANDS = {
+    "server.main": "azserver",
+    "client.main": "azclient",
+    "runtime.launcher": "azrun",
+    "trainer.__main__": "trainer",
+}
+
+
+def _command_of_module() -> str | None:
+    """The command's name when it was started as `python -m package.module`."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    name: str | None = getattr(spec, "name", None)
+    return None if name is None else _COMMANDS.get(name, name)

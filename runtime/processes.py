@@ -1,0 +1,218 @@
+"""Child processes: started fresh (never forked), watched, restarted with back-off, ended in two stages.
+
+A child has its own session, so that Ctrl-C in a terminal reaches only the parent, which then ends its
+children in order. A child that calls `die_with_parent` never outlives a parent that was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runtime.aio import Stop
+from runtime.exits import NOT_RETRIED, Exit, Fatal
+
+log = logging.getLogger(__name__)
+
+PARENT_VARIABLE = "AZSELFPLAY_PARENT_PID"
+"""Set for every child; a process started by hand has it not, and may outlive its shell."""
+BACKOFF_FIRST = 0.5
+BACKOFF_LONGEST = 30.0
+"""Seconds between a child's end and its next start, doubling from the first to the longest."""
+HEALTHY_AFTER = 60.0
+"""Seconds alive after which the back-off begins anew."""
+TAIL = 4096
+"""Bytes of a child's last output kept, for the message of a child that must not be restarted."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent(death_signal: int = signal.SIGKILL) -> None:
+    """First thing in a child's main: get `death_signal` when the parent dies. Else does nothing."""
+    parent = os.environ.pop(PARENT_VARIABLE, "")
+    if not parent or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
+    if os.getppid() != int(parent):  # it died before the call above
+        sys.exit(Exit.INTERRUPTED)
+
+
+def describe_exit(code: int) -> str:
+    """`exit 78 (CONFIG)`, `killed by SIGKILL`."""
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+        return f"killed by signal {-code}"
+    name = next((f" ({known.name})" for known in Exit if known == code), "")
+    return f"exit {code}{name}"
+
+
+def to_stderr(output: bytes) -> None:
+    """Where a child's output goes unless told otherwise."""
+    sys.stderr.buffer.write(output)
+    sys.stderr.buffer.flush()
+
+
+@dataclass
+class Child:
+    """One child as it is kept running."""
+
+    name: str
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    restart: bool
+    on_exit: Callable[[int], None] | None
+    sink: Callable[[bytes], None]
+    pid: int | None = None
+    """Of the process at hand; None between two."""
+    starts: int = 0
+    tail: bytearray = field(default_factory=bytearray)
+
+    def last_error(self) -> str:
+        """The last line it wrote, without its command name."""
+        lines = bytes(self.tail).decode(errors="replace").strip().splitlines()
+        line = lines[-1] if lines else "it said nothing"
+        return line.partition("error: ")[2] or line
+
+
+class Children:
+    """A set of child processes with one end: `run(stop)` returns when all have ended after a stop."""
+
+    def __init__(
+        self,
+        *,
+        grace: float = 10.0,
+        sink: Callable[[bytes], None] = to_stderr,
+        backoff: float = BACKOFF_FIRST,
+    ) -> None:
+        """`grace`: seconds between SIGTERM and SIGKILL. `sink` takes what children print, both streams.
+        `backoff`: seconds before the first restart."""
+        self._grace = grace
+        self._sink = sink
+        self._backoff = backoff
+        self._children: dict[str, Child] = {}
+        self._new: asyncio.Queue[Child] = asyncio.Queue(maxsize=4096)
+
+    def add(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        restart: bool = True,
+        on_exit: Callable[[int], None] | None = None,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> None:
+        """Have `argv` running under this name, from now on or from the beginning of `run`.
+
+        `env` is added to this process's. `on_exit(code)` is called after each end; codes below 0 are
+        signals. Without `restart` it runs once.
+        """
+        child = Child(name, argv, env or {}, restart, on_exit, sink or self._sink)
+        self._children[name] = child
+        self._new.put_nowait(child)
+
+    def pids(self) -> dict[str, int]:
+        """Process ids of those that run at this moment."""
+        return {child.name: child.pid for child in self._children.values() if child.pid is not None}
+
+    def restarts(self) -> int:
+        """How often a child was started again."""
+        return sum(max(0, child.starts - 1) for child in self._children.values())
+
+    async def run(self, stop: Stop) -> None:
+        """Keep all children running until `stop`, then end them. Cancelled: kills them at once.
+
+        Raises Fatal with a child's own words when it ended with a code that no restart can mend.
+        """
+        async with asyncio.TaskGroup() as group:
+            starter = group.create_task(self._start_added(group, stop))
+            await stop.finishing.wait()
+            starter.cancel()
+
+    async def _start_added(self, group: asyncio.TaskGroup, stop: Stop) -> None:
+        while True:
+            group.create_task(self._keep(await self._new.get(), stop))
+
+    async def _keep(self, child: Child, stop: Stop) -> None:
+        """Start, wait, report, wait, start again."""
+        delay = self._backoff
+        while not stop.finishing.is_set():
+            started = time.monotonic()
+            code = await self._run_once(child, stop)
+            if child.on_exit is not None:
+                child.on_exit(code)
+            if stop.finishing.is_set():
+                log.info("%s has ended: %s", child.name, describe_exit(code))
+                return
+            if code in NOT_RETRIED:
+                raise Fatal(f"{child.name}: {child.last_error()}", Exit(code))
+            if not child.restart:
+                log.info("%s has ended: %s", child.name, describe_exit(code))
+                return
+            if time.monotonic() - started > HEALTHY_AFTER:
+                delay = self._backoff
+            log.warning("%s ended (%s), starting it again in %.1f s", child.name, describe_exit(code), delay)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.finishing.wait(), delay)
+            delay = min(2 * delay, BACKOFF_LONGEST)
+
+    async def _run_once(self, child: Child, stop: Stop) -> int:
+        """The exit code of one process, which is gone when this returns or is cancelled."""
+        child.tail.clear()
+        process = await asyncio.create_subprocess_exec(
+            *child.argv,
+            env={**os.environ, **child.env, PARENT_VARIABLE: str(os.getpid())},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        child.pid = process.pid
+        child.starts += 1
+        try:
+            async with asyncio.TaskGroup() as group:
+                ender = group.create_task(self._end_on_stop(process, stop))
+                copier = group.create_task(_copy_output(process, child))
+                code = await process.wait()
+                ender.cancel()
+                # A grandchild may keep the pipe open: what is there is read, its end is not waited for.
+                await asyncio.wait({copier}, timeout=1.0)
+                copier.cancel()
+        finally:
+            child.pid = None
+            if process.returncode is None:
+                _kill_group(process)
+                await process.wait()
+        return code
+
+    async def _end_on_stop(self, process: asyncio.subprocess.Process, stop: Stop) -> None:
+        await stop.finishing.wait()
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await asyncio.sleep(self._grace)
+        log.warning("process %d did not end within %.0f s: killing it", process.pid, self._grace)
+        _kill_group(process)
+
+
+async def _copy_output(process: asyncio.subprocess.Process, child: Child) -> None:
+    assert process.stdout is not None
+    while output := await process.stdout.read(65_536):
+        child.tail += output
+        del child.tail[:-TAIL]
+        child.sink(output)
+
+
+def _kill_group(process: asyncio.subprocess.Process) -> None:
+    """SIGKILL to the child and whatever it started in its session."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

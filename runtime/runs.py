@@ -1,0 +1,109 @@
+"""The run folder: everything a run leaves on disk, so that one folder is all there is to back up.
+
+runs/NAME/run.json       what the run is: game, history, when it was made
+         config.toml     settings as last used
+         games.db        finished games (trainer)
+         weights/        published networks by content hash, current.json
+         checkpoints/    the trainer's state
+         logs/ spool/ tensorboard/
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from runtime.exits import Exit, Fatal
+
+FOLDERS = ("weights", "checkpoints", "logs", "spool", "tensorboard")
+
+
+class RunFolder:
+    """Paths of the run called `name` under `root`. Nothing is written before `create`."""
+
+    def __init__(self, root: Path | str, name: str) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+            raise Fatal(
+                f"{name!r} cannot be a run's name: use letters, digits and ._- , for example chess-1",
+                Exit.CONFIG,
+            )
+        self.name = name
+        self.path = Path(root) / name
+        self.about = self.path / "run.json"
+        self.config = self.path / "config.toml"
+        self.games = self.path / "games.db"
+        self.weights = self.path / "weights"
+        self.checkpoints = self.path / "checkpoints"
+        self.logs = self.path / "logs"
+        self.spool = self.path / "spool"
+        self.tensorboard = self.path / "tensorboard"
+
+    def create(self, game: str, history: int) -> None:
+        """Make the folder, or open it again when it is of the same game and history.
+
+        Raises Fatal(BAD_DATA) if it belongs to another game, Fatal(DISK) if it cannot be written.
+        """
+        try:
+            for folder in FOLDERS:
+                (self.path / folder).mkdir(parents=True, exist_ok=True)
+            if not self.about.exists():
+                created = datetime.now(UTC).isoformat(timespec="seconds")
+                write_atomically(
+                    self.about,
+                    json.dumps({"game": game, "history": history, "created": created}, indent=1).encode(),
+                )
+        except OSError as error:
+            raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
+        self._check(game, history)
+
+    def describe(self) -> dict[str, Any]:
+        """Contents of run.json. Raises Fatal(BAD_DATA) if there is none or it is damaged."""
+        try:
+            about = json.loads(self.about.read_bytes())
+            if isinstance(about["game"], str) and isinstance(about["history"], int):
+                return dict(about)
+        except OSError as error:
+            raise Fatal(
+                f"{self.path} is not a run folder (no run.json); give --run and --runs of a run that "
+                "azserver has made",
+                Exit.BAD_DATA,
+            ) from error
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise Fatal(
+            f"{self.about} is damaged; restore it from a backup, or use another --run name", Exit.BAD_DATA
+        )
+
+    def _check(self, game: str, history: int) -> None:
+        about = self.describe()
+        for key, wanted in (("game", game), ("history", history)):
+            if about[key] != wanted:
+                raise Fatal(
+                    f"run {self.name!r} in {self.path} has {key} {about[key]!r}, not {wanted!r}; "
+                    "choose another --run name, or the settings it was made with",
+                    Exit.BAD_DATA,
+                )
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that after a crash either the old or the new content is there, never a part."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    with partial.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` last through a power loss."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

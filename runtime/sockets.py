@@ -1,0 +1,267 @@
+"""ZeroMQ sockets with every option that matters set, and the Channel that reads one inside asyncio.
+
+Options and their reasons: high-water marks are a fuse (credit is the control), LINGER 0 because the
+truth is in a spool and never in a socket, ROUTER_MANDATORY because a ROUTER else drops in silence,
+heartbeats because TCP does not notice a dead host, MAXMSGSIZE because peers are not trusted.
+How the Channel reads was chosen by `bench/transport.py`: docs/decisions/0001-reading-zeromq.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import resource
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+import zmq
+
+from protocol.messages import CHUNK
+from runtime.exits import Exit, Fatal
+
+LEAVES_LIMIT = 4 * 1024 * 1024
+"""Largest frame on the leaves port, bytes: 4,096 chess leaves of 952 bytes."""
+BULK_LIMIT = 2 * CHUNK
+"""Largest frame on the bulk port, bytes."""
+DRAIN_BUDGET = 256
+"""Messages read from one socket before other callbacks of the loop get their turn."""
+
+HEARTBEAT_MS = {zmq.HEARTBEAT_IVL: 5_000, zmq.HEARTBEAT_TIMEOUT: 15_000, zmq.HEARTBEAT_TTL: 20_000}
+
+Socket = zmq.Socket[bytes]
+Context = zmq.Context[Socket]
+Frame = bytes | memoryview | npt.NDArray[Any]
+
+
+def new_context(io_threads: int = 1) -> Context:
+    """A context, after raising the limit on open files: libzmq refuses peers silently at the limit."""
+    raise_file_limit()
+    context: Context = zmq.Context(io_threads)
+    context.set(zmq.MAX_SOCKETS, 65_000)
+    return context
+
+
+def raise_file_limit() -> int:
+    """Raise RLIMIT_NOFILE to what this user may have; returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 1_048_576 if hard == resource.RLIM_INFINITY else hard
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
+
+
+def dealer(context: Context, endpoint: str, *, limit: int = LEAVES_LIMIT, hwm: int = 64) -> Socket:
+    """A DEALER that dials `endpoint` and dials again when the connection is lost.
+
+    `limit`: largest frame taken, bytes. `hwm`: messages queued either way. Sending while there is no
+    connection fails at once (IMMEDIATE) instead of queueing.
+    """
+    socket = context.socket(zmq.DEALER)
+    _set_common(socket, limit, hwm)
+    _set_reconnect(socket, endpoint)
+    socket.set(zmq.IMMEDIATE, 1)
+    return _connect(socket, endpoint)
+
+
+def router(
+    context: Context, endpoints: Sequence[str], *, limit: int = LEAVES_LIMIT, hwm: int = 256
+) -> Socket:
+    """A ROUTER bound to all `endpoints`. `hwm`: messages queued per peer, either way.
+
+    Raises Fatal(CONFIG) if an endpoint cannot be bound.
+    """
+    socket = context.socket(zmq.ROUTER)
+    _set_common(socket, limit, hwm)
+    socket.set(zmq.ROUTER_MANDATORY, 1)
+    return _bind(socket, endpoints)
+
+
+def publisher(context: Context, endpoints: Sequence[str], *, hwm: int = 8) -> Socket:
+    """A PUB bound to all `endpoints`; a subscriber that is slow or late misses messages."""
+    socket = context.socket(zmq.PUB)
+    _set_common(socket, 4096, hwm)
+    return _bind(socket, endpoints)
+
+
+def subscriber(context: Context, endpoint: str, *, limit: int = 64 * 1024, hwm: int = 8) -> Socket:
+    """A SUB for everything that `endpoint` publishes."""
+    socket = context.socket(zmq.SUB)
+    _set_common(socket, limit, hwm)
+    _set_reconnect(socket, endpoint)
+    socket.set(zmq.SUBSCRIBE, b"")
+    return _connect(socket, endpoint)
+
+
+def _set_common(socket: Socket, limit: int, hwm: int) -> None:
+    socket.set(zmq.LINGER, 0)
+    socket.set(zmq.MAXMSGSIZE, limit)
+    socket.set(zmq.SNDHWM, hwm)
+    socket.set(zmq.RCVHWM, hwm)
+    socket.set(zmq.HANDSHAKE_IVL, 5_000)
+    socket.set(zmq.TCP_KEEPALIVE, 1)
+    socket.set(zmq.TCP_MAXRT, 30_000)
+    for option, milliseconds in HEARTBEAT_MS.items():
+        socket.set(option, milliseconds)
+
+
+def _set_reconnect(socket: Socket, endpoint: str) -> None:
+    """Try again after 0.2 s, doubling up to 30 s; on this machine up to 1 s only, nobody is crowded."""
+    socket.set(zmq.RECONNECT_IVL, 200)
+    socket.set(zmq.RECONNECT_IVL_MAX, 1_000 if is_local(endpoint) else 30_000)
+
+
+def is_local(endpoint: str) -> bool:
+    """Whether an endpoint is on this machine for certain."""
+    url = urlsplit(endpoint)
+    host = url.hostname or ""
+    return url.scheme in ("ipc", "inproc") or host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _connect(socket: Socket, endpoint: str) -> Socket:
+    try:
+        socket.connect(endpoint)
+    except zmq.ZMQError as error:
+        socket.close()
+        raise Fatal(
+            f"{endpoint} is not an address to connect to ({error.strerror}); "
+            "give HOST or HOST:PORT, for example gpu-box:5600",
+            Exit.CONFIG,
+        ) from error
+    return socket
+
+
+def _bind(socket: Socket, endpoints: Sequence[str]) -> Socket:
+    for endpoint in endpoints:
+        try:
+            socket.bind(endpoint)
+        except zmq.ZMQError as error:
+            socket.close()
+            raise Fatal(_bind_message(endpoint, error), Exit.CONFIG) from error
+    return socket
+
+
+def _bind_message(endpoint: str, error: zmq.ZMQError) -> str:
+    if error.errno == errno.EADDRINUSE and endpoint.startswith("tcp:"):
+        port = endpoint.rpartition(":")[2]
+        return (
+            f"port {port} is in use ({endpoint}), perhaps by another azserver: stop that one, "
+            "or give another base port with --port (three ports in a row are taken)"
+        )
+    if error.errno in (errno.ENAMETOOLONG, errno.EINVAL) and endpoint.startswith("ipc:"):
+        return f"{endpoint} is too long for a local socket: set TMPDIR to a shorter folder, such as /tmp"
+    return f"cannot listen on {endpoint}: {error.strerror}; check --listen and --port"
+
+
+class Channel:
+    """One socket, read by the running event loop. Never blocks; no task, no polling.
+
+    `on_message(frames)` is called for each message; on a ROUTER `frames[0]` is the peer. The views
+    stay good for as long as they are kept. An exception in it reaches the loop's exception handler
+    (`runtime.aio.run` then ends the process), after seeing to it that reading goes on.
+    `on_writable()` is called once sending works again after `send` returned False.
+    """
+
+    def __init__(
+        self,
+        socket: Socket,
+        on_message: Callable[[list[memoryview]], None],
+        on_writable: Callable[[], None] | None = None,
+    ) -> None:
+        self.socket = socket
+        self._on_message = on_message
+        self._on_writable = on_writable
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._fd = int(socket.get(zmq.FD))
+        self._drain_comes = False
+        self._blocked = False
+
+    def start(self) -> None:
+        """Begin reading; must be called in the loop's thread."""
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._fd, self._drain)
+        self._drain_soon()
+
+    def close(self) -> None:
+        """Stop reading and close the socket. May be called more than once."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(self._fd)
+        self._loop = None
+        self.socket.close(0)
+
+    def send(self, frames: Sequence[Frame]) -> bool:
+        """Hand a message over; False if the peer is gone or its queue is full. Arrays are copied."""
+        if self.socket.closed:
+            return False
+        sent = True
+        last = len(frames) - 1
+        for index, frame in enumerate(frames):
+            try:
+                self.socket.send(
+                    _contiguous(frame), zmq.DONTWAIT | (zmq.SNDMORE if index < last else 0), copy=True
+                )
+            except zmq.ZMQError as error:
+                if error.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
+                    raise
+                sent = False
+                self._blocked = error.errno == zmq.EAGAIN
+                if index == 0:
+                    break
+                # A pipe that dies between two frames: libzmq drops up to the last frame, so go on to it.
+        # The file descriptor is edge-triggered and sending may have eaten the edge of an arrival.
+        self._drain_soon()
+        return sent
+
+    def _drain_soon(self) -> None:
+        if self._loop is not None and not self._drain_comes:
+            self._drain_comes = True
+            self._loop.call_soon(self._drain)
+
+    def _drain(self) -> None:
+        """Read until nothing is left or the budget is spent, which leaves another drain scheduled."""
+        self._drain_comes = False
+        if self._loop is None or self.socket.closed:
+            return
+        events = int(self.socket.get(zmq.EVENTS))
+        if self._blocked and events & zmq.POLLOUT:
+            self._blocked = False
+            if self._on_writable is not None:
+                self._on_writable()
+        if not events & zmq.POLLIN:
+            return
+        dry = False
+        try:
+            dry = self._read_messages()
+        finally:
+            if not dry:
+                self._drain_soon()
+
+    def _read_messages(self) -> bool:
+        """True if the socket was read empty."""
+        for _ in range(DRAIN_BUDGET):
+            if self.socket.closed:
+                return True
+            frames = receive(self.socket)
+            if frames is None:
+                return True
+            self._on_message(frames)
+        return False
+
+
+def receive(socket: Socket) -> list[memoryview] | None:
+    """One message without waiting, or None. Frame 0, always small, is copied (cheaper), the rest is not."""
+    try:
+        frames = [memoryview(socket.recv(zmq.DONTWAIT))]
+    except zmq.Again:
+        return None
+    while socket.get(zmq.RCVMORE):
+        frames.append(socket.recv(zmq.DONTWAIT, copy=False).buffer)
+    return frames
+
+
+def _contiguous(frame: Frame) -> bytes | memoryview:
+    if isinstance(frame, np.ndarray):
+        return np.ascontiguousarray(frame).data.cast("B") if frame.size else b""
+    return frame

@@ -1,0 +1,94 @@
+"""The process shell: stop in two stages, plain errors out of task groups."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from runtime.aio import Stop, run
+from runtime.exits import Exit, Fatal, guarded
+
+
+def test_the_first_signal_asks_for_a_clean_end() -> None:
+    """SIGTERM sets `finishing`, and main ends by itself."""
+    ended = []
+
+    async def main(stop: Stop) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.finishing.wait()
+        ended.append("cleanly")
+
+    run(main)
+    assert ended == ["cleanly"]
+
+
+def test_the_second_signal_ends_at_once() -> None:
+    """A main that would wait for ever is cancelled by the second SIGINT."""
+    steps = []
+
+    async def main(stop: Stop) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await stop.finishing.wait()
+        steps.append("finishing")
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            steps.append("cancelled")
+
+    with pytest.raises(KeyboardInterrupt):
+        run(main)
+    assert steps == ["finishing", "cancelled"]
+
+
+def test_a_fatal_inside_nested_task_groups_surfaces_as_itself() -> None:
+    """`run` raises the Fatal and not the exception groups around it."""
+
+    async def fail() -> None:
+        raise Fatal("the disk is full", Exit.DISK)
+
+    async def main(stop: Stop) -> None:
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(stop.finishing.wait())
+            async with asyncio.TaskGroup() as inner:
+                inner.create_task(fail())
+
+    with pytest.raises(Fatal, match="the disk is full") as caught:
+        run(main)
+    assert caught.value.code == Exit.DISK
+
+
+def test_an_exception_in_a_loop_callback_ends_the_program() -> None:
+    """No process goes on with half of its callbacks dead."""
+
+    async def main(stop: Stop) -> None:
+        asyncio.get_running_loop().call_soon(lambda: {}["missing"])
+        await stop.finishing.wait()
+
+    with pytest.raises(KeyError, match="missing"):
+        run(main)
+
+
+def test_guarded_prints_a_fatal_as_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """No traceback; the code becomes the exit status."""
+
+    def main() -> int:
+        raise Fatal("port 5600 is in use: give another --port", Exit.CONFIG)
+
+    assert guarded(main) == 78
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "error: port 5600 is in use: give another --port" in printed
+
+
+def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    """Anything that is no Fatal is a bug: 70 and where it happened."""
+
+    def main() -> int:
+        return 1 // 0
+
+    assert guarded(main) == Exit.INTERNAL
+    assert "ZeroDivisionError" in capsys.readouterr().err
