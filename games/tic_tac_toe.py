@@ -1,6 +1,6 @@
-"""Tic-tac-toe. Cells 0-8 row by row from the bottom left; the first player plays crosses.
+"""Tic-tac-toe: small enough to count every game, so it is what the tests know everything about.
 
-State: word 0 the stones of the side to move, word 1 those of the other, word 2 stones played so far.
+Cells and actions are 0-8, row by row from the bottom left; the state is `games.small`'s.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from games.spec import EndReason, Game, Line, Notation, Rules, State
 
 ROWS, COLS = 3, 3
 CELLS = ROWS * COLS
-STATE_WORDS = 3
-MAX_LEGAL = CELLS
 
 LINE_MADE, BOARD_FULL = 1, 2
 END_REASONS = (EndReason("ongoing", 0), EndReason("line", -1), EndReason("board_full", 0))
@@ -36,8 +34,7 @@ def side_to_move(state: State) -> int:
 
 @jit
 def legal_actions(line: Line, n: int, actions: npt.NDArray[np.uint16]) -> int:
-    state = line[n - 1]
-    taken = state[0] | state[1]
+    taken = line[n - 1, 0] | line[n - 1, 1]
     count = 0
     for cell in range(CELLS):
         if not (taken >> np.uint64(cell)) & ONE:
@@ -54,12 +51,42 @@ def play(parent: State, action: int, child: State) -> None:
 
 
 @jit
-def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
-    stones = line[n - 1, 1]
-    for pattern in _LINES:
+def has_line(stones: int) -> bool:
+    """Three in a row; `stones` is a uint64."""
+    for pattern in _LINES:  # noqa: SIM110 - Numba compiles loops, not generators
         if stones & pattern == pattern:
-            return LINE_MADE
+            return True
+    return False
+
+
+@jit
+def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
+    if has_line(line[n - 1, 1]):
+        return LINE_MADE
     return BOARD_FULL if legal_count == 0 else 0
+
+
+RULES = Rules(start, side_to_move, legal_actions, play, end_reason, small.encode)
+
+
+def _state_from_text(text: str) -> State:
+    return small.stones_from_text(text, ROWS, COLS, lambda stones: bool(has_line(np.uint64(stones))))
+
+
+def _state_to_text(state: State) -> str:
+    return small.stones_to_text(state, ROWS, COLS)
+
+
+def _action_to_text(state: State, action: int) -> str:
+    return str(action + 1)
+
+
+def _action_from_text(state: State, text: str) -> int:
+    return small.action_from_number(RULES, state, text, "cell", CELLS)
+
+
+def _draw(state: State) -> str:
+    return small.draw(state, ROWS, COLS, "(cells 1-9, row by row from the bottom left)")
 
 
 GAME = Game(
@@ -68,26 +95,16 @@ GAME = Game(
     cols=COLS,
     actions=CELLS,
     policy_planes=1,
-    state_words=STATE_WORDS,
-    max_legal=MAX_LEGAL,
+    state_words=small.STATE_WORDS,
+    max_legal=CELLS,
     mean_legal=5.0,
     dirichlet_alpha=2.0,
     max_plies=CELLS,
-    planes_per_position=2,
+    planes_per_position=small.PLANES_PER_POSITION,
     scalar_planes=0,
     history=1,
     end_reasons=END_REASONS,
-    rules=Rules(start, side_to_move, legal_actions, play, end_reason, small.encode),
-    notation=Notation(
-        state_from_text=lambda text: _from_text(text),
-        state_to_text=lambda state: small.stones_to_text(state, CELLS),
-        action_to_text=lambda state, action: str(action + 1),
-        action_from_text=lambda state, text: small.action_from_number(GAME, state, text, "cell"),
-        draw=lambda state: small.draw(state, ROWS, COLS),
-    ),
+    rules=RULES,
+    notation=Notation(_state_from_text, _state_to_text, _action_to_text, _action_from_text, _draw),
     symmetries=small.square_symmetries(ROWS),
 )
-
-
-def _from_text(text: str) -> State:
-    return small.stones_from_text(GAME, text)

@@ -1,0 +1,129 @@
+"""What games of placing stones on a board of at most 64 cells share: features, text and symmetries.
+
+State: word 0 the stones of the side to move, word 1 those of the other, word 2 stones played so far.
+Bit `i` is cell `i`, row by row from the bottom left. The first player's stones are written `x`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from games.bits import ZERO
+from games.jit import jit
+from games.spec import Line, Rules, State, Symmetry
+
+STATE_WORDS = 3
+PLANES_PER_POSITION = 2
+
+FIRST, SECOND, EMPTY = "x", "o", "."
+
+
+@jit
+def encode(line: Line, n: int, history: int, words: npt.NDArray[np.uint64]) -> None:
+    """Two planes a position, newest first: own stones, then the other's, for the side to move now."""
+    for back in range(history):
+        own, other = ZERO, ZERO
+        if back < n:
+            turned = back & 1
+            own, other = line[n - 1 - back, turned], line[n - 1 - back, 1 - turned]
+        words[2 * back] = own
+        words[2 * back + 1] = other
+
+
+def stones_by_player(state: State) -> tuple[int, int]:
+    """Stones of the first and of the second player, as Python integers."""
+    own, other = int(state[0]), int(state[1])
+    return (own, other) if int(state[2]) % 2 == 0 else (other, own)
+
+
+def board_rows(state: State, rows: int, cols: int) -> list[str]:
+    """The board as text, top row first."""
+    first, second = stones_by_player(state)
+
+    def letter(cell: int) -> str:
+        if first >> cell & 1:
+            return FIRST
+        return SECOND if second >> cell & 1 else EMPTY
+
+    return ["".join(letter(row * cols + col) for col in range(cols)) for row in reversed(range(rows))]
+
+
+def stones_to_text(state: State, rows: int, cols: int) -> str:
+    """Rows from the top, joined by `/`: `x.o/.x./...`. Who is to move follows from the counts."""
+    return "/".join(board_rows(state, rows, cols))
+
+
+def stones_from_text(text: str, rows: int, cols: int, has_line: Callable[[int], bool]) -> State:
+    """The state in `text`, the empty board for "". ValueError says what is wrong with it.
+
+    `has_line(stones)` tells whether one side's stones win; only the side that moved last may have won.
+    """
+    cells = _cells_of(text, rows, cols) if text else EMPTY * (rows * cols)
+    first, second = (
+        sum(1 << cell for cell, seen in enumerate(cells) if seen == letter) for letter in (FIRST, SECOND)
+    )
+    surplus = first.bit_count() - second.bit_count()
+    if surplus not in (0, 1):
+        raise ValueError(
+            f"{first.bit_count()} {FIRST} and {second.bit_count()} {SECOND}: {FIRST} begins, "
+            f"so there must be as many {FIRST} as {SECOND} or one more"
+        )
+    own, other = (first, second) if surplus == 0 else (second, first)
+    if has_line(own):
+        mover = FIRST if surplus == 0 else SECOND
+        raise ValueError(f"{mover} has won and is to move: the game ended before the last stone")
+    return np.array([own, other, (own | other).bit_count()], dtype=np.uint64)
+
+
+def _cells_of(text: str, rows: int, cols: int) -> str:
+    """The letters in cell order, bottom row first."""
+    lines = text.strip().split("/")
+    if len(lines) != rows:
+        raise ValueError(f"{len(lines)} rows, expected {rows} joined by '/'")
+    for number, line in enumerate(lines, start=1):
+        if len(line) != cols:
+            raise ValueError(f"row {number} from the top has {len(line)} cells, expected {cols}")
+        strange = set(line) - {FIRST, SECOND, EMPTY}
+        if strange:
+            raise ValueError(
+                f"row {number} from the top: {min(strange)!r} is none of '{FIRST}{SECOND}{EMPTY}'"
+            )
+    return "".join(reversed(lines))
+
+
+def action_from_number(rules: Rules, state: State, text: str, noun: str, max_legal: int) -> int:
+    """The legal action written as a number from 1. ValueError lists the legal ones."""
+    line, actions = state.reshape(1, -1), np.empty(max_legal, dtype=np.uint16)
+    count = rules.legal_actions(line, 1, actions)
+    if rules.end_reason(line, 1, count, False):
+        raise ValueError("the game is over")
+    legal = {str(int(action) + 1): int(action) for action in actions[:count]}
+    if text.strip() not in legal:
+        raise ValueError(f"{text.strip()!r} is no legal {noun} here; legal: {' '.join(legal)}")
+    return legal[text.strip()]
+
+
+def draw(state: State, rows: int, cols: int, footer: str = "") -> str:
+    """The board for a terminal, with `footer` below it."""
+    lines = [" ".join(row) for row in board_rows(state, rows, cols)]
+    to_move = FIRST if int(state[2]) % 2 == 0 else SECOND
+    return "\n".join([*lines, *([footer] if footer else []), f"{to_move} to move"])
+
+
+def square_symmetries(rows: int) -> tuple[Symmetry, ...]:
+    """The seven symmetries of a square board but the identity, for a game whose actions are its cells."""
+    grid = np.arange(rows * rows, dtype=np.int64).reshape(rows, rows)
+    arranged = {
+        "rotate_90": np.rot90(grid, 1),
+        "rotate_180": np.rot90(grid, 2),
+        "rotate_270": np.rot90(grid, 3),
+        "mirror_columns": grid[:, ::-1],
+        "mirror_rows": grid[::-1],
+        "transpose": grid.T,
+        "anti_transpose": np.rot90(grid, 2).T,
+    }
+    maps = {name: np.ascontiguousarray(cells).ravel() for name, cells in arranged.items()}
+    return tuple(Symmetry(name, cells, cells.copy()) for name, cells in maps.items())
