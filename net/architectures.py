@@ -1,0 +1,90 @@
+"""What a network looks like: its sizes, the named presets, and how one is built for a game.
+
+The tower is that of AlphaZero (arXiv 1712.01815): a 3x3 convolution block, then residual blocks, then a
+policy and a value head. Squeeze-and-excitation (arXiv 1709.01507, with scale and shift as in lc0) and the
+win/draw/loss value head are later additions that pay for themselves at our sizes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from games.spec import Game
+from net.modules import Network
+
+ValueHeadKind = Literal["wdl", "tanh"]
+
+_LARGEST = {"blocks": 100, "channels": 2048, "squeeze_channels": 2048, "flat_policy_channels": 256}
+_LARGEST |= {"value_channels": 256, "value_hidden": 4096}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Sizes of a network; everything else follows from the game and the history.
+
+    ValueError says which field is out of range.
+    """
+
+    blocks: int
+    """Residual blocks of two 3x3 convolutions after the first block. Paper: 19."""
+    channels: int
+    """Channels of the tower and of the convolutional policy head's hidden layer. Paper: 256."""
+    squeeze_excitation: bool = False
+    """Scale and shift the channels of each block by what is on the whole board. Paper: no."""
+    squeeze_channels: int = 32
+    """Hidden width of squeeze-and-excitation; without meaning when that is off. Paper: none."""
+    flat_policy_channels: int = 2
+    """1x1 channels before the fully connected policy of a game without policy planes. Paper: 2 (Go)."""
+    value_channels: int = 1
+    """Channels of the 1x1 convolution of the value head. Paper: 1."""
+    value_hidden: int = 256
+    """Width of the value head's hidden layer. Paper: 256."""
+    value_head: ValueHeadKind = "tanh"
+    """`wdl`: three logits (win, draw, loss for the side to move); `tanh`: one number. Paper: tanh."""
+
+    def __post_init__(self) -> None:
+        for name, largest in _LARGEST.items():
+            size = getattr(self, name)
+            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
+                raise ValueError(f"architecture: {name} must be a whole number in 1..{largest}, not {size!r}")
+        if not isinstance(self.squeeze_excitation, bool):
+            raise ValueError("architecture: squeeze_excitation must be true or false")
+        if self.value_head not in get_args(ValueHeadKind):
+            raise ValueError(f"architecture: value_head must be 'wdl' or 'tanh', not {self.value_head!r}")
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Architecture:
+        """The architecture that `to_json` wrote. ValueError says what is wrong with `text`."""
+        fields: Any = json.loads(text)
+        known = {field.name for field in dataclasses.fields(Architecture)}
+        if not isinstance(fields, dict) or set(fields) != known:
+            raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")
+        return Architecture(**fields)
+
+
+PRESETS: dict[str, Architecture] = {
+    "tiny": Architecture(2, 32, value_channels=4, value_hidden=64, value_head="wdl"),
+    "small": Architecture(
+        6, 64, squeeze_excitation=True, value_channels=8, value_hidden=128, value_head="wdl"
+    ),
+    "medium": Architecture(
+        10, 128, squeeze_excitation=True, squeeze_channels=32, value_channels=16, value_head="wdl"
+    ),
+    "alphazero": Architecture(19, 256),
+}
+"""`tiny` for tests and small games, `small` for one CPU, `medium` for one GPU, `alphazero` the paper's."""
+
+
+def build(architecture: Architecture, game: Game, history: int) -> Network:
+    """An untrained network for `game` seen through `history` positions, drawn from torch's global seed.
+
+    `forward(planes: float[n, planes, rows, cols])` gives `(policy_logits [n, actions], value_logits)`, the
+    latter `[n, 3]` (win, draw, loss) or `[n, 1]` before tanh.
+    """
+    return Network(architecture, game, history)

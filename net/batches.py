@@ -1,0 +1,74 @@
+"""What is asked of an `Inference`: positions, their legal actions, and into which bucket they go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import Game
+
+CPU_BUCKETS = (1, 4, 8, 16, 32, 64, 128, 256, 512)
+CUDA_BUCKETS = (16, 64, 128, 256, 512, 1024, 2048)
+"""Numbers of rows that a network is run with. Fixed, so that kernels and graphs are prepared once."""
+
+CPU_TARGET = 64
+CUDA_TARGET = 512
+"""`target_rows` where nothing was measured."""
+
+GOOD_ENOUGH = 0.9
+"""A bucket is large enough when it reaches this share of the best throughput."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`features uint64[rows, words]`, `counts uint16[rows]`, `actions uint16[sum of counts]`."""
+
+    features: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.uint16]
+    actions: npt.NDArray[np.uint16]
+
+    @property
+    def rows(self) -> int:
+        return int(self.counts.shape[0])
+
+
+def check_batch(batch: Batch, game: Game, words: int) -> None:
+    """ValueError when the arrays of `batch` do not fit each other or the game."""
+    if batch.features.shape != (batch.rows, words) or batch.features.dtype != np.uint64:
+        raise ValueError(f"features must be uint64[{batch.rows}, {words}], not {batch.features.shape}")
+    if batch.counts.dtype != np.uint16 or batch.actions.dtype != np.uint16:
+        raise ValueError("counts and actions must be uint16")
+    if int(batch.counts.sum()) != batch.actions.shape[0]:
+        raise ValueError(
+            f"counts sum to {int(batch.counts.sum())} but there are {batch.actions.shape[0]} actions"
+        )
+    if batch.rows and int(batch.counts.max()) > game.max_legal:
+        raise ValueError(
+            f"{int(batch.counts.max())} legal actions in one row, at most {game.max_legal} exist"
+        )
+    if batch.actions.shape[0] and int(batch.actions.max()) >= game.actions:
+        raise ValueError(f"action {int(batch.actions.max())} is out of range, there are {game.actions}")
+
+
+def buckets_up_to(buckets: Sequence[int], max_rows: int) -> tuple[int, ...]:
+    """The buckets below `max_rows`, and `max_rows` itself as the last; all of them for 0."""
+    if max_rows == 0:
+        return tuple(buckets)
+    return (*(bucket for bucket in buckets if bucket < max_rows), max_rows)
+
+
+def bucket_for(rows: int, buckets: Sequence[int]) -> int:
+    """The smallest bucket that takes `rows`. ValueError when none does."""
+    for bucket in buckets:
+        if rows <= bucket:
+            return bucket
+    raise ValueError(f"{rows} rows are more than the largest batch, {buckets[-1]}")
+
+
+def choose_target(rows_per_second: Mapping[int, float]) -> int:
+    """The smallest bucket whose measured throughput is close to the best."""
+    enough = GOOD_ENOUGH * max(rows_per_second.values())
+    return min(bucket for bucket, rate in rows_per_second.items() if rate >= enough)

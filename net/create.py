@@ -1,0 +1,52 @@
+"""`python -m net.create`: write the weights of an untrained network, the version 0 of a run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+from games import GAME_NAMES, get_game
+from net.architectures import PRESETS, build
+from net.weights import WeightsMeta, save
+
+USAGE_ERROR = 2
+
+
+def create(game_name: str, history: int, preset: str, seed: int, path: Path) -> str:
+    """Write untrained weights to `path`, the same for the same arguments; returns their sha256.
+
+    `history` 0 means the game's default.
+    """
+    game = get_game(game_name)
+    history = history or game.history
+    architecture = PRESETS[preset]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = build(architecture, game, history)
+    return save(path, module, WeightsMeta(game.name, history, architecture))
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m net.create", description=__doc__)
+    parser.add_argument("--game", required=True, choices=GAME_NAMES)
+    parser.add_argument("--history", type=int, default=0, help="positions in the features (0: the game's)")
+    parser.add_argument("--preset", default="small", choices=sorted(PRESETS), help="size of the network")
+    parser.add_argument("--seed", type=int, default=0, help="random seed of the weights")
+    parser.add_argument("--out", type=Path, required=True, help="file to write (safetensors)")
+    options = parser.parse_args(argv)
+    if options.history < 0:
+        parser.error("--history must not be negative")
+    try:
+        digest = create(options.game, options.history, options.preset, options.seed, options.out)
+    except OSError as error:
+        print(f"net.create: error: cannot write {options.out}: {error.strerror}", file=sys.stderr)
+        return USAGE_ERROR
+    print(f"{options.out} sha256 {digest}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""A network that answers batches of packed positions on one device.
+
+Batches are padded to a few fixed sizes (buckets). `submit` starts one and `collect` waits for it; with two in
+flight on a GPU the copies of one hide behind the computing of the other. On a CPU `submit` computes.
+An `Inference` is used from one thread at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from games import get_game
+from games.spec import Game
+from net.batches import (
+    CPU_BUCKETS,
+    CPU_TARGET,
+    CUDA_BUCKETS,
+    CUDA_TARGET,
+    Batch,
+    bucket_for,
+    buckets_up_to,
+    check_batch,
+    choose_target,
+)
+from net.engines import Engine, cpu_engine, cuda_engine
+from net.folding import fold
+from net.modules import Network
+from net.weights import WeightsMeta, load
+
+Priors = npt.NDArray[np.float16]
+Wdl = npt.NDArray[np.float32]
+
+PROBE_SECONDS = 2.0
+"""Bound on the time that looking for `target_rows` may take."""
+_PROBE_ROWS_FROM = 8
+_PROBE_FILL = 16
+"""One cell in so many is set in the positions that a probe makes up: about as in chess."""
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A batch that was submitted; `version` is that of the weights which answer it."""
+
+    batch: Batch
+    slot: int
+    version: int
+
+
+class Inference:
+    """`load` weights, then `run` batches, or `submit` and `collect` them.
+
+    device        "cpu", "cuda" or "cuda:N"
+    threads       CPU threads of torch in this process (None: leave as it is); without meaning on CUDA
+    max_rows      largest batch (0: the largest usual bucket)
+    target_rows   rows worth collecting for one batch (0: measured on the first load on a CPU, 512 on CUDA)
+    in_flight     batches that may be submitted and not yet collected
+    """
+
+    def __init__(
+        self,
+        game: Game | str,
+        history: int,
+        device: str = "cpu",
+        *,
+        threads: int | None = None,
+        max_rows: int = 0,
+        target_rows: int = 0,
+        in_flight: int = 2,
+    ) -> None:
+        self.game = get_game(game) if isinstance(game, str) else game
+        self.history = history
+        self.device = device
+        self.in_flight = in_flight
+        self.is_cuda = torch.device(device).type == "cuda"
+        if self.is_cuda and not torch.cuda.is_available():
+            raise ValueError(f"device {device} was asked for, but torch finds no CUDA device; use cpu")
+        if threads is not None:
+            torch.set_num_threads(threads)
+        torch.set_flush_denormal(True)
+        self.buckets = buckets_up_to(CUDA_BUCKETS if self.is_cuda else CPU_BUCKETS, max_rows)
+        self.max_rows = self.buckets[-1]
+        self._wanted_target = target_rows
+        default = target_rows or (CUDA_TARGET if self.is_cuda else CPU_TARGET)
+        self.target_rows = min(default, self.max_rows)
+        self.meta: WeightsMeta | None = None
+        self.rows_per_second: dict[int, float] = {}
+        self._engine: Engine | None = None
+        self._free = list(range(in_flight))
+
+    @property
+    def version(self) -> int:
+        """Version of the weights in use. RuntimeError before any were loaded."""
+        if self.meta is None:
+            raise RuntimeError("no weights are loaded yet")
+        return self.meta.version
+
+    @property
+    def device_name(self) -> str:
+        """For people: what computes, and how."""
+        if self.is_cuda:
+            return f"{self.device} {torch.cuda.get_device_name(self.device)}{self._engine_name()}"
+        return f"cpu, {torch.get_num_threads()} threads{self._engine_name()}"
+
+    def load(self, path: Path | str) -> WeightsMeta:
+        """Take the weights in a file. BadWeights, and the old ones stay, when they cannot be used."""
+        network, meta = load(path, game=self.game, history=self.history)
+        self.use(network, meta)
+        return meta
+
+    @torch.inference_mode()
+    def use(self, network: Network, meta: WeightsMeta) -> None:
+        """Take the weights of a network in memory. RuntimeError while batches are in flight."""
+        if len(self._free) != self.in_flight:
+            raise RuntimeError("collect all batches before loading other weights")
+        folded = fold(network)
+        if self._engine is not None and self.meta is not None and self.meta.architecture == meta.architecture:
+            self._engine.set_weights(folded)
+        else:
+            sizes = (self.max_rows, self.in_flight)
+            if self.is_cuda:
+                self._engine = cuda_engine(folded, self.game, self.history, self.device, *sizes)
+            else:
+                self._engine = cpu_engine(folded, self.game, self.history, *sizes)
+            self.meta = meta
+            self._prepare()
+        self.meta = meta
+
+    @torch.inference_mode()
+    def submit(
+        self,
+        features: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.uint16],
+        actions: npt.NDArray[np.uint16],
+    ) -> Ticket:
+        """Start a batch of at most `max_rows` positions.
+
+        `features uint64[n, words]`, `counts uint16[n]` legal actions of each, `actions uint16[sum(counts)]`.
+        ValueError when the arrays do not fit; RuntimeError without weights or with `in_flight` batches out.
+        """
+        batch = Batch(features, counts, actions)
+        check_batch(batch, self.game, self.game.feature_words(self.history))
+        bucket = bucket_for(max(batch.rows, 1), self.buckets)
+        if self._engine is None:
+            raise RuntimeError("no weights are loaded yet")
+        if not self._free:
+            raise RuntimeError(f"{self.in_flight} batches are in flight already: collect one first")
+        slot = self._free[-1]
+        self._engine.start(batch, bucket, slot)
+        self._free.pop()
+        return Ticket(batch, slot, self.version)
+
+    @torch.inference_mode()
+    def collect(self, ticket: Ticket) -> tuple[Priors, Wdl]:
+        """Wait for a batch: priors `float16[sum(counts)]` over legal actions, wdl `float32[n, 3]`."""
+        if self._engine is None or ticket.slot in self._free:
+            raise RuntimeError("this batch is not in flight")
+        answers = self._engine.finish(ticket.batch, ticket.slot)
+        self._free.append(ticket.slot)
+        return answers
+
+    def run(
+        self,
+        features: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.uint16],
+        actions: npt.NDArray[np.uint16],
+    ) -> tuple[Priors, Wdl]:
+        """`submit` and `collect`, for any number of rows."""
+        if len(counts) <= self.max_rows:
+            return self.collect(self.submit(features, counts, actions))
+        ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        parts = []
+        for start in range(0, len(counts), self.max_rows):
+            stop = min(start + self.max_rows, len(counts))
+            chosen = actions[ends[start] : ends[stop]]
+            parts.append(self.run(features[start:stop], counts[start:stop], chosen))
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+    def _engine_name(self) -> str:
+        return "" if self._engine is None else f", {self._engine.name}"
+
+    def _prepare(self) -> None:
+        """Run every bucket once (kernels are made, graphs captured) and find the target on a CPU."""
+        measured = not self.is_cuda and not self._wanted_target
+        begin = time.perf_counter()
+        for bucket in self.buckets:
+            batch = made_up_batch(self.game, self.history, bucket)
+            self._time(batch, repeats=1)
+            over = time.perf_counter() - begin > PROBE_SECONDS
+            if measured and bucket >= min(_PROBE_ROWS_FROM, self.max_rows) and not over:
+                self.rows_per_second[bucket] = bucket / self._time(batch, repeats=3)
+        if self.rows_per_second:
+            self.target_rows = choose_target(self.rows_per_second)
+
+    def _time(self, batch: Batch, repeats: int) -> float:
+        """Seconds of the fastest of some runs."""
+        fastest = float("inf")
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            self.run(batch.features, batch.counts, batch.actions)
+            fastest = min(fastest, time.perf_counter() - begin)
+        return fastest
+
+
+def made_up_batch(game: Game, history: int, rows: int) -> Batch:
+    """Positions that no game has, but about as full as real ones: for timing only. Always the same."""
+    rng = np.random.default_rng(int.from_bytes(hashlib.sha256(game.name.encode()).digest()[:4]))
+    bits = rng.random((rows, game.bit_planes(history) * game.words_per_plane, 64)) < 1 / _PROBE_FILL
+    words = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0]
+    scalars = rng.random((rows, game.scalar_planes), dtype=np.float32).view(np.uint32).astype(np.uint64)
+    legal = min(game.max_legal, max(1, round(game.mean_legal)))
+    one_row = np.sort(rng.permutation(game.actions)[:legal]).astype(np.uint16)
+    return Batch(
+        np.ascontiguousarray(np.concatenate([words, scalars], axis=1)),
+        np.full(rows, legal, dtype=np.uint16),
+        np.tile(one_row, rows),
+    )

@@ -1,0 +1,93 @@
+"""One batch in flight on a device: buffers on both sides, a stream, and CUDA graphs.
+
+Two slots let the copies and the unpacking of one batch hide behind the computing of the other. Nothing is
+shared between slots but the weights, which are only written while no slot is busy. On a CPU both sides are
+the same memory and `start` has computed all when it returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from net.torch_forward import NO_ACTION, TorchForward
+
+WARM_UP_RUNS = 3
+"""Runs before a graph is captured, in which cuDNN chooses its algorithms."""
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Input and output of one batch, `rows` the largest bucket."""
+
+    words: Tensor
+    """int64[rows, words]"""
+    legal: Tensor
+    """int32[rows, max_legal], filled up with NO_ACTION"""
+    priors: Tensor
+    """float16[rows, max_legal]"""
+    wdl: Tensor
+    """float32[rows, 3]"""
+
+    @staticmethod
+    def make(rows: int, words: int, max_legal: int, device: torch.device, *, pinned: bool) -> Buffers:
+        def zeros(width: int, dtype: torch.dtype) -> Tensor:
+            return torch.zeros((rows, width), dtype=dtype, device=device, pin_memory=pinned)
+
+        legal = zeros(max_legal, torch.int32)
+        legal.fill_(NO_ACTION)
+        return Buffers(
+            zeros(words, torch.int64), legal, zeros(max_legal, torch.float16), zeros(3, torch.float32)
+        )
+
+
+class Slot:
+    """Buffers of one batch and the way to run the network on them."""
+
+    def __init__(self, forward: TorchForward, rows: int, words: int, max_legal: int, device: torch.device):
+        on_cuda = device.type == "cuda"
+        self._forward = forward
+        self.host = Buffers.make(rows, words, max_legal, torch.device("cpu"), pinned=on_cuda)
+        self._device = Buffers.make(rows, words, max_legal, device, pinned=False) if on_cuda else self.host
+        self._stream = torch.cuda.Stream(device) if on_cuda else None  # type: ignore[no-untyped-call]
+        self._done = torch.cuda.Event() if on_cuda else None  # type: ignore[no-untyped-call]
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._pool = torch.cuda.graph_pool_handle() if on_cuda else None
+
+    def start(self, bucket: int) -> None:
+        """Run the first `bucket` rows of `host`; the answer is in `host` after `wait`."""
+        if self._stream is None or self._done is None:
+            self._compute(bucket)
+            return
+        host, device = self.host, self._device
+        with torch.cuda.stream(self._stream):
+            device.words[:bucket].copy_(host.words[:bucket], non_blocking=True)
+            device.legal[:bucket].copy_(host.legal[:bucket], non_blocking=True)
+            self._graph(bucket).replay()
+            host.priors[:bucket].copy_(device.priors[:bucket], non_blocking=True)
+            host.wdl[:bucket].copy_(device.wdl[:bucket], non_blocking=True)
+            self._done.record(self._stream)
+
+    def wait(self) -> None:
+        if self._done is not None:
+            self._done.synchronize()
+
+    def _compute(self, bucket: int) -> None:
+        buffers = self._device
+        priors, wdl = self._forward(buffers.words[:bucket], buffers.legal[:bucket])
+        buffers.priors[:bucket].copy_(priors)
+        buffers.wdl[:bucket].copy_(wdl)
+
+    def _graph(self, bucket: int) -> torch.cuda.CUDAGraph:
+        """The captured computation of a bucket. Graphs of one slot never run at once: they share a pool."""
+        if bucket not in self._graphs:
+            for _ in range(WARM_UP_RUNS):
+                self._compute(bucket)
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
+                self._compute(bucket)
+            self._graphs[bucket] = graph
+        return self._graphs[bucket]

@@ -1,0 +1,62 @@
+"""Runs batches through `TorchForward` in slots: the engine of every CUDA device, and of any CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from games.spec import Game
+from net.batches import Batch
+from net.folding import FoldedNetwork
+from net.ragged import compact, spread
+from net.slots import Slot
+from net.torch_forward import NO_ACTION, TorchForward
+
+Answers = tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]
+
+
+class TorchEngine:
+    """See `net.engines.Engine`."""
+
+    def __init__(
+        self,
+        folded: FoldedNetwork,
+        game: Game,
+        history: int,
+        device: str,
+        dtype: torch.dtype,
+        *,
+        rows: int,
+        in_flight: int,
+    ) -> None:
+        self.name = f"torch {str(dtype).removeprefix('torch.')}"
+        self._on_cuda = torch.device(device).type == "cuda"
+        self._forward = TorchForward(folded, game, history, device, dtype)
+        words = game.feature_words(history)
+        self._slots = [
+            Slot(self._forward, rows, words, game.max_legal, torch.device(device)) for _ in range(in_flight)
+        ]
+        self._settle()
+
+    def set_weights(self, folded: FoldedNetwork) -> None:
+        self._forward.set_weights(folded)
+        self._settle()
+
+    def start(self, batch: Batch, bucket: int, slot: int) -> None:
+        host = self._slots[slot].host
+        host.words.numpy().view(np.uint64)[: batch.rows] = batch.features
+        spread(batch.actions, batch.counts, NO_ACTION, host.legal.numpy())
+        self._slots[slot].start(bucket)
+
+    def finish(self, batch: Batch, slot: int) -> Answers:
+        self._slots[slot].wait()
+        host = self._slots[slot].host
+        priors = np.empty(batch.actions.shape[0], dtype=np.float16)
+        compact(host.priors.numpy().view(np.uint16), batch.counts, priors.view(np.uint16))
+        return priors, host.wdl.numpy()[: batch.rows].copy()
+
+    def _settle(self) -> None:
+        """Slots have streams of their own: wait until what was written on the usual one is there."""
+        if self._on_cuda:
+            torch.cuda.synchronize()

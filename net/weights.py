@@ -1,0 +1,179 @@
+"""Weights files: safetensors with what the net is for in the metadata. Never pickle.
+
+A file is written whole or not at all, and read with suspicion: it may come from another machine, another
+game or another version of this code, and a net that answers NaN spoils a run quietly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from games.spec import Game
+from net.architectures import Architecture, build
+from net.modules import Network
+
+FORMAT = "azselfplay-net-1"
+_HEADER_LIMIT = 8 << 20
+
+
+class BadWeights(Exception):
+    """A weights file that must not be played with; the message says why in one sentence."""
+
+
+@dataclass(frozen=True)
+class WeightsMeta:
+    """What stands in a weights file beside the tensors."""
+
+    game: str
+    history: int
+    """Positions in the features."""
+    architecture: Architecture
+    step: int = 0
+    """Training steps behind these weights."""
+    version: int = 0
+    """Counts published weights in one run, 0 = untrained."""
+
+
+def to_bytes(module: Network, meta: WeightsMeta) -> bytes:
+    """The weights file as bytes. The same weights and meta give the same bytes."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    data: bytes = safetensors.torch.save(tensors, _to_strings(meta))
+    return data
+
+
+def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
+    """Write a weights file so that `path` holds all of it or what it held before; returns the sha256."""
+    target = Path(path)
+    data = to_bytes(module, meta)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    _sync_folder(target.parent)
+    return hashlib.sha256(data).hexdigest()
+
+
+def load(path: Path | str, *, game: Game, history: int) -> tuple[Network, WeightsMeta]:
+    """The network in a file, in eval mode on the CPU. BadWeights when it cannot be used for this game."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise BadWeights(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        return from_bytes(data, game=game, history=history)
+    except BadWeights as error:
+        raise BadWeights(f"{path}: {error}") from None
+
+
+def from_bytes(data: bytes, *, game: Game, history: int) -> tuple[Network, WeightsMeta]:
+    """As `load`, from the contents of a file."""
+    meta = read_meta(data)
+    if meta.game != game.name:
+        raise BadWeights(f"these weights are for the game {meta.game}, this run plays {game.name}")
+    if meta.history != history:
+        raise BadWeights(
+            f"these weights take a history of {meta.history} positions, this run sends {history}"
+        )
+    try:
+        tensors = safetensors.torch.load(data)
+    except safetensors.SafetensorError as error:
+        raise BadWeights(f"not a whole safetensors file ({error}); fetch it again") from error
+    with torch.device("meta"):
+        module = build(meta.architecture, game, history)
+    _check_tensors(tensors, module.state_dict())
+    module.to_empty(device="cpu").load_state_dict(tensors)
+    return module.eval(), meta
+
+
+def read_meta(data: bytes) -> WeightsMeta:
+    """The metadata of a weights file's contents. BadWeights when there are none that we understand."""
+    found = _header(data).get("__metadata__")
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise BadWeights(f"its metadata do not say format {FORMAT}: not a weights file of this program")
+    try:
+        architecture = Architecture.from_json(found["architecture"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadWeights(
+            f"unknown architecture ({error}); written by another version of this program?"
+        ) from error
+    try:
+        return WeightsMeta(
+            game=found["game"],
+            history=int(found["history"]),
+            architecture=architecture,
+            step=int(found["step"]),
+            version=int(found["version"]),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadWeights(f"metadata missing or malformed ({error})") from error
+
+
+def _header(data: bytes) -> dict[str, object]:
+    """The JSON header of a safetensors file: 8 bytes of length, then the text."""
+    not_ours = "not a safetensors file, or cut off; fetch it again"
+    if len(data) < 8:
+        raise BadWeights(not_ours)
+    (length,) = struct.unpack_from("<Q", data)
+    if length > min(_HEADER_LIMIT, len(data) - 8):
+        raise BadWeights(not_ours)
+    try:
+        header = json.loads(data[8 : 8 + length])
+    except (ValueError, RecursionError) as error:
+        raise BadWeights(not_ours) from error
+    if not isinstance(header, dict):
+        raise BadWeights(not_ours)
+    return header
+
+
+def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """BadWeights unless names, shapes and types are exactly as expected and all numbers are finite."""
+    if missing := sorted(expected.keys() - found.keys()):
+        raise BadWeights(f"{len(missing)} tensors are missing, the first is {missing[0]}")
+    if extra := sorted(found.keys() - expected.keys()):
+        raise BadWeights(f"{len(extra)} tensors too many, the first is {extra[0]}")
+    for name, tensor in found.items():
+        wanted = expected[name]
+        if tensor.shape != wanted.shape:
+            raise BadWeights(f"{name} has the shape {list(tensor.shape)}, expected {list(wanted.shape)}")
+        if tensor.dtype != wanted.dtype:
+            raise BadWeights(f"{name} holds {tensor.dtype}, expected {wanted.dtype}")
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise BadWeights(f"{name} holds numbers that are not finite (NaN or Inf)")
+        if name.endswith("running_var") and bool((tensor < 0).any()):
+            raise BadWeights(f"{name} holds a negative variance")
+
+
+def _to_strings(meta: WeightsMeta) -> dict[str, str]:
+    return {
+        "format": FORMAT,
+        "game": meta.game,
+        "history": str(meta.history),
+        "architecture": meta.architecture.to_json(),
+        "step": str(meta.step),
+        "version": str(meta.version),
+    }
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
