@@ -44,6 +44,16 @@ def count_ones(_typingctx: Any, bits: Any) -> Any:
 
 
 @intrinsic
+def reverse_bytes(_typingctx: Any, bits: Any) -> Any:
+    """The bytes in the opposite order: an 8x8 board turned upside down (cell ^ 56)."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.bswap(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
 def float_as_word(_typingctx: Any, number: Any) -> Any:
     """The bits of a float32 in the low half of a word: how a scalar plane is packed."""
 

@@ -1,0 +1,98 @@
+"""How a chess game ends: mate, stalemate, repetition, fifty moves, too little material."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from games.chess.attacks import attackers_of
+from games.chess.layout import CLOCK_MASK, CLOCK_SHIFT, SAME_POSITION_MASK, turned
+from games.jit import jit
+from games.spec import EndReason, Line, State
+
+END_REASONS = (
+    EndReason("ongoing", 0),
+    EndReason("checkmate", -1),
+    EndReason("stalemate", 0),
+    EndReason("insufficient_material", 0),
+    EndReason("fifty_moves", 0),
+    EndReason("threefold_repetition", 0),
+)
+CHECKMATE, STALEMATE, INSUFFICIENT_MATERIAL, FIFTY_MOVES, THREEFOLD_REPETITION = range(1, 6)
+
+FIFTY_MOVES_CLOCK = 100
+"""Half-moves without capture or pawn move that end the game (mate on the last of them wins)."""
+
+_LIGHT_SQUARES = np.uint64(0x55AA55AA55AA55AA)
+
+
+@jit
+def in_check(state: State) -> bool:
+    """Whether the king of the side to move is attacked."""
+    side = state[8] & ONE
+    own = turned(state[np.uint64(6) + side], side)
+    other = turned(state[np.uint64(7) - side], side)
+    queens = turned(state[4], side)
+    checkers = attackers_of(
+        count_trailing_zeros(turned(state[5], side) & own),
+        turned(state[0], side) & other,
+        turned(state[1], side) & other,
+        (turned(state[2], side) | queens) & other,
+        (turned(state[3], side) | queens) & other,
+        own | other,
+    )
+    return checkers != ZERO
+
+
+@jit
+def insufficient_material(state: State) -> bool:
+    """No sequence of legal moves can mate: bare kings, one knight, or bishops of one square colour."""
+    if state[0] | state[3] | state[4]:
+        return False
+    if state[1]:
+        return count_ones(state[6] | state[7]) <= np.uint64(3)
+    return not (state[2] & _LIGHT_SQUARES and state[2] & ~_LIGHT_SQUARES)
+
+
+@jit
+def same_position(first: State, second: State) -> bool:
+    """Same men on the same squares, side to move, castling rights and en-passant capture.
+
+    The men of each colour come first: between two reversible positions they nearly always differ.
+    """
+    for word in (6, 7, 1, 2, 3, 4, 5, 0):
+        if first[word] != second[word]:
+            return False
+    return (first[8] ^ second[8]) & SAME_POSITION_MASK == ZERO
+
+
+@jit
+def earlier_occurrences(line: Line, n: int, enough: int) -> int:
+    """How often the position `line[n - 1]` stood on the line before; stops counting at `enough`.
+
+    Looks back to the last capture or pawn move only. A position cannot recur in less than four plies.
+    """
+    last = n - 1
+    clock = int((line[last, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
+    oldest = max(0, last - clock)
+    found = 0
+    earlier = last - 4
+    while earlier >= oldest and found < enough:
+        if same_position(line[earlier], line[last]):
+            found += 1
+        earlier -= 2
+    return found
+
+
+@jit
+def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
+    """`ONGOING` or why the game is over (see `games.spec`); in a search the second occurrence is a draw."""
+    state = line[n - 1]
+    if legal_count == 0:
+        return CHECKMATE if in_check(state) else STALEMATE
+    if insufficient_material(state):
+        return INSUFFICIENT_MATERIAL
+    if int((state[8] >> CLOCK_SHIFT) & CLOCK_MASK) >= FIFTY_MOVES_CLOCK:
+        return FIFTY_MOVES
+    enough = 1 if in_search else 2
+    return THREEFOLD_REPETITION if earlier_occurrences(line, n, enough) == enough else 0

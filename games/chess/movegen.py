@@ -1,0 +1,251 @@
+"""Legal moves, by check mask and pins: no move is made to see whether it was legal.
+
+The board is turned so that the side to move always moves up; one generator then serves both colours
+and writes policy indices at once. A pinned man may move along the line through its king only; in
+check only moves that take the checker or step between it and the king remain. En passant, which
+opens two squares of a rank at a time, is tested by itself (`attacks.en_passant_captors`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from games.bits import ONE, ZERO, count_trailing_zeros
+from games.chess.actions import (
+    ACTION_OF,
+    EAST_TWO,
+    NORTH_EAST_ONE,
+    NORTH_ONE,
+    NORTH_TWO,
+    NORTH_WEST_ONE,
+    WEST_TWO,
+)
+from games.chess.attacks import (
+    BETWEEN,
+    FALLING_THROUGH,
+    FILE_THROUGH,
+    KING_ATTACKS,
+    KNIGHT_ATTACKS,
+    NOT_A_FILE,
+    NOT_H_FILE,
+    RISING_THROUGH,
+    THROUGH,
+    all_attacks,
+    attackers_of,
+    bishop_attacks,
+    en_passant_captors,
+    rook_attacks,
+)
+from games.chess.layout import EN_PASSANT_MASK, EN_PASSANT_SHIFT, EVERYWHERE, turned
+from games.jit import jit
+from games.spec import Line
+
+Actions = npt.NDArray[np.uint16]
+
+MAX_LEGAL = 256
+"""218 is the most known; start positions come from text, so there is room for odd ones."""
+
+_SIX, _SEVEN, _EIGHT, _NINE, _SIXTEEN = (np.uint64(number) for number in (6, 7, 8, 9, 16))
+_THIRD_RANK = np.uint64(0xFF0000)
+_LAST_RANK = np.uint64(0xFF00000000000000)
+_SHORT_EMPTY = np.uint64(0x60)
+_SHORT_SAFE = np.uint64(0x60)
+_LONG_EMPTY = np.uint64(0x0E)
+_LONG_SAFE = np.uint64(0x0C)
+_UNDERPROMOTION_BASE = np.uint64(64 * 64)
+_UNDERPROMOTION_STEP = np.uint64(3 * 64)
+
+
+@jit
+def _write_targets(square: np.uint64, targets: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append the moves of one man; returns the new count."""
+    row = square << _SIX
+    while targets:
+        actions[count] = ACTION_OF[row + count_trailing_zeros(targets)]
+        count += ONE
+        targets &= targets - ONE
+    return count
+
+
+@jit
+def _write_pawns(
+    targets: np.uint64,
+    step: np.uint64,
+    base: np.uint64,
+    side_step: np.uint64,
+    actions: Actions,
+    count: np.uint64,
+) -> np.uint64:
+    """Append pawn moves of one kind: each target lies `step` above its origin, its plane is `base`.
+
+    `side_step` is 0, 1, 2 for a pawn that goes left, straight, right (promotion planes).
+    """
+    quiet = targets & ~_LAST_RANK
+    while quiet:
+        actions[count] = base + count_trailing_zeros(quiet) - step
+        count += ONE
+        quiet &= quiet - ONE
+    promoting = targets & _LAST_RANK
+    while promoting:
+        origin = count_trailing_zeros(promoting) - step
+        first = _UNDERPROMOTION_BASE + (side_step << _SIX) + origin
+        actions[count] = base + origin
+        actions[count + ONE] = first
+        actions[count + np.uint64(2)] = first + _UNDERPROMOTION_STEP
+        actions[count + np.uint64(3)] = first + _UNDERPROMOTION_STEP + _UNDERPROMOTION_STEP
+        count += np.uint64(4)
+        promoting &= promoting - ONE
+    return count
+
+
+@jit
+def _pinned(
+    king_square: np.uint64, own: np.uint64, diagonal: np.uint64, straight: np.uint64, occupied: np.uint64
+) -> np.uint64:
+    """Own men that stand alone between the king and one of the opponent's sliding pieces."""
+    near = own & (bishop_attacks(king_square, occupied) | rook_attacks(king_square, occupied))
+    beyond = occupied ^ near
+    pinners = bishop_attacks(king_square, beyond) & diagonal | rook_attacks(king_square, beyond) & straight
+    pinned = ZERO
+    while pinners:
+        pinned |= BETWEEN[(king_square << _SIX) + count_trailing_zeros(pinners)]
+        pinners &= pinners - ONE
+    return pinned & near
+
+
+@jit
+def _pawn_moves(
+    pawns: np.uint64,
+    pinned: np.uint64,
+    king_square: np.uint64,
+    other: np.uint64,
+    occupied: np.uint64,
+    mask: np.uint64,
+    actions: Actions,
+    count: np.uint64,
+) -> np.uint64:
+    """Append all pawn moves but en passant, whole sets at a time.
+
+    A pinned pawn on its king's file may advance, on a diagonal take along that diagonal.
+    """
+    empty = ~occupied
+    one = ((pawns & (~pinned | FILE_THROUGH[king_square])) << _EIGHT) & empty
+    two = ((one & _THIRD_RANK) << _EIGHT) & empty & mask
+    left = ((pawns & (~pinned | FALLING_THROUGH[king_square]) & NOT_A_FILE) << _SEVEN) & other & mask
+    right = ((pawns & (~pinned | RISING_THROUGH[king_square]) & NOT_H_FILE) << _NINE) & other & mask
+    count = _write_pawns(one & mask, _EIGHT, np.uint64(NORTH_ONE), ONE, actions, count)
+    count = _write_pawns(left, _SEVEN, np.uint64(NORTH_WEST_ONE), ZERO, actions, count)
+    count = _write_pawns(right, _NINE, np.uint64(NORTH_EAST_ONE), np.uint64(2), actions, count)
+    while two:
+        actions[count] = np.uint64(NORTH_TWO) + count_trailing_zeros(two) - _SIXTEEN
+        count += ONE
+        two &= two - ONE
+    return count
+
+
+@jit
+def _piece_moves(
+    knights: np.uint64,
+    diagonal: np.uint64,
+    straight: np.uint64,
+    pinned: np.uint64,
+    king_square: np.uint64,
+    occupied: np.uint64,
+    mask: np.uint64,
+    actions: Actions,
+    count: np.uint64,
+) -> np.uint64:
+    """Append the moves of knights, bishops, rooks and queens onto the squares of `mask`."""
+    line_row = king_square << _SIX
+    knights &= ~pinned
+    while knights:
+        square = count_trailing_zeros(knights)
+        count = _write_targets(square, KNIGHT_ATTACKS[square] & mask, actions, count)
+        knights &= knights - ONE
+    while diagonal:
+        square = count_trailing_zeros(diagonal)
+        targets = bishop_attacks(square, occupied) & mask
+        if (pinned >> square) & ONE:
+            targets &= THROUGH[line_row + square]
+        count = _write_targets(square, targets, actions, count)
+        diagonal &= diagonal - ONE
+    while straight:
+        square = count_trailing_zeros(straight)
+        targets = rook_attacks(square, occupied) & mask
+        if (pinned >> square) & ONE:
+            targets &= THROUGH[line_row + square]
+        count = _write_targets(square, targets, actions, count)
+        straight &= straight - ONE
+    return count
+
+
+@jit
+def legal_actions(line: Line, n: int, actions: Actions) -> int:
+    """Write the legal actions of `line[n - 1]` and return how many there are (see `games.spec`)."""
+    state = line[n - 1]
+    flags = state[8]
+    side = flags & ONE
+    own = turned(state[np.uint64(6) + side], side)
+    other = turned(state[np.uint64(7) - side], side)
+    pawns, knights, kings = turned(state[0], side), turned(state[1], side), turned(state[5], side)
+    queens = turned(state[4], side)
+    diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
+    occupied = own | other
+    king = kings & own
+    king_square = count_trailing_zeros(king)
+    checkers = attackers_of(
+        king_square, pawns & other, knights & other, diagonal & other, straight & other, occupied
+    )
+    count = ZERO
+    steps = KING_ATTACKS[king_square] & ~own
+    if steps:
+        danger = all_attacks(
+            pawns & other, knights & other, diagonal & other, straight & other, kings & other, occupied ^ king
+        )
+        count = _write_targets(king_square, steps & ~danger, actions, count)
+        rights = (flags >> (ONE + side + side)) & np.uint64(3)
+        if rights and not checkers:
+            if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
+                actions[count] = np.uint64(EAST_TWO) + king_square
+                count += ONE
+            if rights & np.uint64(2) and not (occupied & _LONG_EMPTY) | (danger & _LONG_SAFE):
+                actions[count] = np.uint64(WEST_TWO) + king_square
+                count += ONE
+    mask = EVERYWHERE
+    if checkers:
+        if checkers & (checkers - ONE):
+            return int(count)
+        mask = checkers | BETWEEN[(king_square << _SIX) + count_trailing_zeros(checkers)]
+    pinned = _pinned(king_square, own, diagonal & other, straight & other, occupied)
+    count = _pawn_moves(pawns & own, pinned, king_square, other, occupied, mask, actions, count)
+    count = _piece_moves(
+        knights & own,
+        diagonal & own,
+        straight & own,
+        pinned,
+        king_square,
+        occupied,
+        mask & ~own,
+        actions,
+        count,
+    )
+    en_passant = (flags >> EN_PASSANT_SHIFT) & EN_PASSANT_MASK
+    if en_passant:
+        file = en_passant - ONE
+        captors = en_passant_captors(
+            file,
+            pawns & own,
+            king_square,
+            pawns & other,
+            knights & other,
+            diagonal & other,
+            straight & other,
+            occupied,
+        )
+        while captors:
+            square = count_trailing_zeros(captors)
+            actions[count] = ACTION_OF[(square << _SIX) + file + np.uint64(40)]
+            count += ONE
+            captors &= captors - ONE
+    return int(count)

@@ -1,0 +1,67 @@
+"""Chess moves and boards as text: UCI moves, FEN positions, a board for a terminal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from games.chess.actions import PLANE_SHIFT, UNDERPROMOTION_PLANE
+from games.chess.fen import START_FEN, piece_letters, square_name, state_from_fen, state_to_fen
+from games.chess.layout import FLAGS
+from games.chess.movegen import MAX_LEGAL, legal_actions
+from games.spec import Notation, State
+
+_UNDERPROMOTION_LETTERS = "nbr"
+
+
+def legal_list(state: State) -> list[int]:
+    """The legal actions of a position, in the generator's order."""
+    actions = np.zeros(MAX_LEGAL, dtype=np.uint16)
+    count = legal_actions(state.reshape(1, -1), 1, actions)
+    return [int(action) for action in actions[:count]]
+
+
+def action_to_uci(state: State, action: int) -> str:
+    """An action of the side to move as UCI text: "e2e4", "e1g1", "a7a8q"."""
+    turn = 56 * (int(state[FLAGS]) & 1)
+    plane, square = divmod(int(action), 64)
+    origin, target = square ^ turn, (square + int(PLANE_SHIFT[plane])) % 64 ^ turn
+    promotion = ""
+    if plane >= UNDERPROMOTION_PLANE:
+        promotion = _UNDERPROMOTION_LETTERS[(plane - UNDERPROMOTION_PLANE) // 3]
+    elif target // 8 in (0, 7) and int(state[0]) >> origin & 1:
+        promotion = "q"
+    return square_name(origin) + square_name(target) + promotion
+
+
+def action_from_uci(state: State, text: str) -> int:
+    """The legal action that UCI text names. ValueError if there is no such legal move."""
+    legal = {action_to_uci(state, action): action for action in legal_list(state)}
+    if text not in legal:
+        near = sorted(move for move in legal if move[:2] == text[:2]) or sorted(legal)
+        listed = ", ".join(near[:12]) or "none: the game is over"
+        raise ValueError(
+            f"{text!r} is not a legal move (written as e2e4, a7a8q) in {state_to_fen(state)}; legal: {listed}"
+        )
+    return legal[text]
+
+
+def draw(state: State) -> str:
+    """The board with White below, upper case White, and who is to move."""
+    letters = piece_letters(state)
+    rows = [
+        f"{rank + 1} " + " ".join(x or "." for x in letters[8 * rank : 8 * rank + 8])
+        for rank in range(7, -1, -1)
+    ]
+    mover = ("White", "Black")[int(state[FLAGS]) & 1]
+    return "\n".join([*rows, "  a b c d e f g h", f"{mover} to move"])
+
+
+NOTATION = Notation(
+    state_from_text=state_from_fen,
+    state_to_text=state_to_fen,
+    action_to_text=action_to_uci,
+    action_from_text=action_from_uci,
+    draw=draw,
+)
+
+__all__ = ["NOTATION", "START_FEN", "legal_list"]
