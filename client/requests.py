@@ -52,6 +52,11 @@ class RequestTable(Generic[T]):
         return len(self._requests)
 
     @property
+    def unsent(self) -> bool:
+        """Whether a request waits to be sent (again)."""
+        return bool(self._to_send)
+
+    @property
     def room(self) -> int:
         """Rows that may still be opened: credits not taken by requests in flight or waiting to be sent."""
         waiting = sum(self._requests[request].rows for request in self._to_send)

@@ -1,0 +1,165 @@
+"""Evaluations by the server: what all coroutines ask in one turn of the loop travels together.
+
+`evaluate` only notes the leaf; a callback at the end of the turn gathers what was noted into messages of
+at most `LEAVES_PER_MESSAGE`. Leaves beyond the server's credits wait, and so do the searches that asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from client.requests import PATIENCE, RequestTable
+from protocol.errors import Code
+from protocol.frames import check_evaluations
+from protocol.messages import Evaluate, Evaluated, Refused, Welcome
+from search.leaf_batch import Evaluation, Leaf, LeafBatch, gather, scatter
+
+LEAVES_PER_MESSAGE = 128
+"""Leaves in one EVALUATE: enough to make the cost of a message small, few enough to fill batches evenly."""
+SEND_AGAIN = 0.2
+"""Seconds until a message that the socket did not take is tried again."""
+RETRY_AFTER = 1.0
+"""Seconds until a request that found the server full is sent again, when the server names no time."""
+PASSING = frozenset({Code.BUSY.value, Code.OVER_CREDIT.value, Code.NO_WEIGHTS.value})
+"""Refusals that say nothing against the request itself."""
+
+Send = Callable[..., bool]
+"""`send(message, *frames)`, False if the message did not go out (`runtime.connection.Connection.send`)."""
+
+log = logging.getLogger(__name__)
+
+
+class LeafRefused(Exception):
+    """The server will not evaluate this leaf; the game it belongs to is given up."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The payload of one request: what was sent, and who waits for which row."""
+
+    batch: LeafBatch
+    futures: list[asyncio.Future[Evaluation]]
+
+
+class RemoteEvaluator:
+    """`search.evaluator.Evaluator` over a connection. All methods belong to the loop's thread.
+
+    The owner wires it up: `joined` and `lost` from the connection, `on_evaluated` and `on_refused` for
+    these two messages. `close` ends its timer.
+    """
+
+    def __init__(
+        self, send: Send, *, loop: asyncio.AbstractEventLoop | None = None, patience: float = PATIENCE
+    ) -> None:
+        self.version = 0
+        """Weights version of the newest answer."""
+        self.leaves = 0
+        """Leaves answered since the start."""
+        self._send = send
+        self._loop = loop or asyncio.get_running_loop()
+        self._create_future: Callable[[], asyncio.Future[Evaluation]] = self._loop.create_future
+        self._waiting: deque[tuple[Leaf, asyncio.Future[Evaluation]]] = deque()
+        """Leaves not yet in a message; bounded by the number of searches, each has one leaf at most."""
+        self._requests: RequestTable[_Asked] = RequestTable(patience)
+        self._flush_comes = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def evaluate(self, leaf: Leaf) -> asyncio.Future[Evaluation]:
+        """Ask for one leaf. Its arrays must stay as they are until the future is done.
+
+        The future raises LeafRefused if the server never will answer.
+        """
+        future = self._create_future()
+        self._waiting.append((leaf, future))
+        if not self._flush_comes:
+            self._flush_comes = True
+            self._loop.call_soon(self._flush)
+        return future
+
+    def joined(self, welcome: Welcome) -> None:
+        self._requests.joined(welcome.credits)
+        self._flush()
+
+    def lost(self) -> None:
+        self._requests.lost()
+
+    def close(self) -> None:
+        self._requests.lost()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def on_evaluated(self, message: Evaluated, frames: Sequence[memoryview]) -> None:
+        """Hand a (partial) answer to the searches that wait for it. Raises BadMessage, and then changes
+        nothing: the rows are asked for again."""
+        first, end = message.first, message.first + message.rows
+        asked = self._requests.payload(message.request)
+        if asked is None or end > asked.batch.rows:
+            return
+        counts = asked.batch.counts[first:end]
+        total = int(counts.sum(dtype=np.int64))
+        priors, wdl = check_evaluations(message.rows, total, frames)
+        answered = self._requests.answer(message.request, first, message.rows)
+        if answered is None:
+            return
+        scatter(priors, wdl, counts, asked.futures[first:end])
+        self.version = message.version
+        self.leaves += len(answered[1])
+        if self._waiting or self._requests.unsent:
+            self._flush()
+
+    def on_refused(self, message: Refused) -> None:
+        """Try again later if the server says so or is full. Else the searches that wait are told."""
+        if message.retry_after > 0 or message.code in PASSING:
+            later = self._loop.time() + (message.retry_after or RETRY_AFTER)
+            self._requests.postpone(message.request, later)
+            self._set_timer()
+            return
+        given_up = self._requests.give_up(message.request)
+        if given_up is None:
+            return
+        asked, rows = given_up
+        log.warning("the server refuses %d leaves: %s (%s)", len(rows), message.reason, message.code)
+        for row in rows:
+            if not asked.futures[row].done():
+                asked.futures[row].set_exception(LeafRefused(message.reason))
+        self._flush()
+
+    def _flush(self) -> None:
+        """Put waiting leaves into requests and send what the credits allow."""
+        self._flush_comes = False
+        waiting = self._waiting
+        while waiting and (room := self._requests.room):
+            rows = min(LEAVES_PER_MESSAGE, room, len(waiting))
+            taken = [waiting.popleft() for _ in range(rows)]
+            batch = gather([leaf for leaf, _ in taken])
+            self._requests.open(_Asked(batch, [future for _, future in taken]), rows)
+        now = self._loop.time()
+        for request, rows, asked in self._requests.take(now):
+            batch = asked.batch
+            sent = self._send(Evaluate(request, rows), batch.features, batch.counts, batch.actions)
+            if not sent:
+                self._requests.postpone(request, now + SEND_AGAIN)
+        if self._timer is None:
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        """One timer at the earliest deadline; answers do not move it, it looks again when it fires."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self._requests.next_deadline()
+        if deadline is not None:
+            self._timer = self._loop.call_at(deadline, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        late = self._requests.expire(self._loop.time())
+        if late:
+            log.info("%d requests without an answer: sent again", late)
+        self._flush()

@@ -1,0 +1,185 @@
+"""Self-play: one coroutine a game, many of them in a worker, each playing game after game."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import time
+import zlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from client.remote_evaluator import LeafRefused
+from games.spec import Game
+from protocol.records import POLICY_TARGET, GameRecord
+from protocol.settings import SelfPlaySettings
+from search.evaluator import Evaluator
+from search.mcts import SearchResult, search
+from search.moves import choose_action
+from search.tree import SearchTree
+
+PAUSE_AFTER_REFUSAL = 5.0
+"""Seconds before a coroutine whose game was given up starts another one."""
+MOST_VISITS = 0xFFFF
+"""Visit counts travel as uint16."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Player:
+    """Who plays: what goes into the random numbers of its games and into their records.
+
+    Game `number` of worker `index` draws from (seed, index, number), so that a single worker repeats its
+    games. A client adds its name: on many machines there are many workers with the same index.
+    """
+
+    seed: int
+    index: int = 0
+    name: str = ""
+    is_client: bool = False
+
+    def rng(self, number: int) -> np.random.Generator:
+        entropy = [self.seed, self.index, number]
+        if self.is_client:
+            entropy.append(zlib.crc32(self.name.encode()))
+        return np.random.default_rng(np.random.SeedSequence(entropy))
+
+
+@dataclass
+class _Columns:
+    """A record while its game is played: one entry a ply."""
+
+    actions: list[int] = field(default_factory=list)
+    results: list[SearchResult] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+
+    def add(self, action: int, result: SearchResult, version: int) -> None:
+        if result.visits.max() > MOST_VISITS:
+            raise ValueError(f"a root action has {result.visits.max()} visits, a record holds {MOST_VISITS}")
+        self.actions.append(action)
+        self.results.append(result)
+        self.versions.append(version)
+
+
+async def play_game(
+    game: Game,
+    settings: SelfPlaySettings,
+    evaluator: Evaluator,
+    rng: np.random.Generator,
+    *,
+    player: Player | None = None,
+    uid: bytes | None = None,
+) -> GameRecord:
+    """Play one game to its end against itself and return its record.
+
+    `settings` are resolved (`search.settings.resolve`). `uid` is drawn from the system's random numbers,
+    not from `rng`: repeated games are still different games. Raises what `evaluator` raises, and
+    ValueError for a start position in which nothing can be played.
+    """
+    began = time.monotonic()
+    uid = uid or os.urandom(16)
+    tree = SearchTree(game, settings, rng)
+    tree.reset(game.notation.state_from_text(settings.start))
+    columns = _Columns()
+    while (reason := tree.end_reason()) is None:
+        result = await search(tree, evaluator)
+        action = choose_action(result, tree.ply, settings, rng)
+        columns.add(action, result, evaluator.version)
+        tree.advance(action)
+    if not columns.actions:
+        raise ValueError(f"the game is over at its start position ({reason}): {settings.start!r}")
+    seconds = time.monotonic() - began
+    return _record(columns, tree, reason, uid, player or Player(0), seconds)
+
+
+def _record(
+    columns: _Columns, tree: SearchTree, reason: str, uid: bytes, player: Player, seconds: float
+) -> GameRecord:
+    results, settings = columns.results, tree.settings
+    values = np.array([result.value for result in results], np.float32)
+    return GameRecord(
+        uid=uid,
+        game=tree.game.name,
+        start=settings.start,
+        max_plies=settings.max_plies,
+        simulations=settings.simulations,
+        actions=np.array(columns.actions, np.uint16),
+        visited=np.array([len(result.actions) for result in results], np.uint16),
+        visit_actions=np.concatenate([result.actions for result in results]).astype(np.uint16),
+        visits=np.concatenate([result.visits for result in results]).astype(np.uint16),
+        root_values=np.clip(values, -1.0, 1.0),
+        flags=np.full(len(results), POLICY_TARGET, np.uint8),
+        versions=np.array(columns.versions, np.uint32),
+        outcome=tree.outcome(),
+        reason=reason,
+        seed=player.seed,
+        source=player.name,
+        seconds=seconds,
+    )
+
+
+class GamePool:
+    """Plays `games` at a time for ever. Tasks belong to the caller's group; cancelling them ends it.
+
+    `keep(record)` returns when the game is safe on disk. `room` is clear while the spool is full: games
+    in progress go on, new ones wait. No game starts once `finishing` is set.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        settings: SelfPlaySettings,
+        evaluator: Evaluator,
+        player: Player,
+        *,
+        keep: Callable[[GameRecord], Awaitable[None]],
+        room: asyncio.Event,
+        finishing: asyncio.Event,
+    ) -> None:
+        self.finished = 0
+        """Games finished and kept."""
+        self.plies = 0
+        """Moves of these games."""
+        self.in_progress = 0
+        self.given_up = 0
+        """Games lost because the server refused one of their leaves."""
+        self._game = game
+        self._settings = settings
+        self._evaluator = evaluator
+        self._player = player
+        self._keep = keep
+        self._room = room
+        self._finishing = finishing
+        self._numbers = itertools.count()
+
+    def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
+        """Begin `games` coroutines in `group`."""
+        return [group.create_task(self._play_on(), name=f"game-{slot}") for slot in range(games)]
+
+    async def _play_on(self) -> None:
+        while not self._finishing.is_set():
+            await self._room.wait()
+            number = next(self._numbers)
+            try:
+                await self._play_and_keep(number)
+            except LeafRefused as refused:
+                self.given_up += 1
+                log.warning("game %d given up, the server refuses a leaf: %s", number, refused)
+                await asyncio.sleep(PAUSE_AFTER_REFUSAL)
+
+    async def _play_and_keep(self, number: int) -> None:
+        self.in_progress += 1
+        try:
+            record = await play_game(
+                self._game, self._settings, self._evaluator, self._player.rng(number), player=self._player
+            )
+        finally:
+            self.in_progress -= 1
+        await self._keep(record)
+        self.finished += 1
+        self.plies += record.plies

@@ -1,0 +1,90 @@
+"""Which worker process owns which spool folder, and what happens to folders nobody owns any more.
+
+    ROOT/RUN/worker-0, worker-1, ...      one owner each, held by a lock that dies with the process
+
+One folder a run: games of one run are never sent to another. The first worker takes over the games of
+folders without an owner, so that starting fewer workers than last time leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import re
+from pathlib import Path
+from typing import IO
+
+from client.spool import SUFFIX, sync_folder
+from runtime.exits import Exit, Fatal
+
+log = logging.getLogger(__name__)
+
+
+class SpoolFolder:
+    """A claimed folder; the claim ends with `release` or with the process."""
+
+    def __init__(self, path: Path, lock: IO[str]) -> None:
+        self.path = path
+        self._lock = lock
+
+    def release(self) -> None:
+        self._lock.close()
+
+
+def run_folder(root: Path, game: str, run: str) -> Path:
+    """The folder of one run, named so that no run name can point outside `root`."""
+    return root / re.sub(r"[^A-Za-z0-9_-]", "_", f"{game}-{run}")
+
+
+def claim(folder: Path, index: int) -> SpoolFolder:
+    """Make and lock worker `index`'s folder. Blocks for as long as another worker starts.
+
+    Fatal(CONFIG) when another process has it, Fatal(DISK) when it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / "starting.lock").open("w") as gate:
+            # One worker starts at a time: taking over a folder and claiming it must not overlap.
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            path = folder / f"worker-{index}"
+            lock = _try_lock(path)
+            if lock is None:
+                raise Fatal(
+                    f"the spool folder {path} is in use by another process; end that process, or give "
+                    "this one another folder with --spool",
+                    Exit.CONFIG,
+                )
+            if index == 0:
+                _take_over(folder, path)
+            return SpoolFolder(path, lock)
+    except OSError as error:
+        raise Fatal(
+            f"cannot use the spool folder {folder}: {error.strerror}; free some space or give another "
+            "folder with --spool",
+            Exit.DISK,
+        ) from error
+
+
+def _try_lock(path: Path) -> IO[str] | None:
+    path.mkdir(exist_ok=True)
+    lock = (path / "owner.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
+
+
+def _take_over(folder: Path, mine: Path) -> None:
+    for other in sorted(folder.glob("worker-*")):
+        lock = None if other == mine else _try_lock(other)
+        if lock is None:
+            continue
+        with lock:
+            left = sorted(other.glob(f"*{SUFFIX}"))
+            for path in left:
+                path.rename(mine / path.name)
+        if left:
+            sync_folder(mine)
+            log.info("took over %d games that %s left", len(left), other)

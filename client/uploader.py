@@ -1,0 +1,178 @@
+"""Around `Uploads` and `Spool`: one task that writes, sends and deletes, in a thread where that blocks.
+
+What piles up while the thread works is done in one go next time, so that games finishing together share
+one sync of the folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from client.spool import Spool, SpooledGame
+from client.uploads import Delete, Instruction, Put, SetAside, Uploads
+from protocol.messages import GameAck, PutGame
+from protocol.records import GameRecord, to_bytes
+
+WRITE_AGAIN = 5.0
+"""Seconds between attempts to write to a disk that is full or failing."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class _Write:
+    uid: bytes
+    data: bytes
+    done: asyncio.Future[None]
+
+
+class Uploader:
+    """Keeps finished games and brings them to the server. `send` as in `RemoteEvaluator`.
+
+    The owner calls `joined`, `lost` and `acknowledged`, and runs `run` in its task group.
+    """
+
+    def __init__(self, spool: Spool, send: Callable[..., bool], uploads: Uploads | None = None) -> None:
+        self.spool = spool
+        self.room = asyncio.Event()
+        """Set while new games may start: the spool is open, not full, and can be written."""
+        self.empty = asyncio.Event()
+        """Set while every game kept so far has been acknowledged."""
+        self.stored = 0
+        """Games acknowledged as stored since the start."""
+        self._send = send
+        self._uploads = uploads or Uploads()
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._writes: list[_Write] = []
+        """One a game coroutine at most: each waits until its game is on disk."""
+        self._instructions: list[Instruction] = []
+        self._write_at = 0.0
+
+    async def keep(self, record: GameRecord) -> None:
+        """Returns when the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._writes.append(_Write(record.uid, to_bytes(record), done))
+        self._wake.set()
+        await done
+
+    def joined(self) -> None:
+        self._obey(self._uploads.joined(self._loop.time()))
+
+    def lost(self) -> None:
+        self._uploads.lost()
+
+    def acknowledged(self, ack: GameAck) -> None:
+        instructions = self._uploads.acknowledged(ack, self._loop.time())
+        self.stored += sum(isinstance(instruction, Delete) for instruction in instructions)
+        self._obey(instructions)
+
+    async def run(self) -> None:
+        """Open the spool, then work until cancelled."""
+        for uid in await asyncio.to_thread(self.spool.open):
+            self._obey(self._uploads.add(uid, self._loop.time()))
+        if self.spool.games:
+            log.info("%d games of an earlier run wait in %s", self.spool.games, self.spool.folder)
+        while True:
+            self._show_room()
+            await self._something_to_do()
+            await self._work()
+
+    async def _something_to_do(self) -> None:
+        times = [self._uploads.next_wake(), self._write_at if self._writes else None]
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(min((time for time in times if time is not None), default=None)):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _work(self) -> None:
+        now = self._loop.time()
+        self._obey(self._uploads.tick(now))
+        writes = self._writes if now >= self._write_at else []
+        instructions, self._instructions = self._instructions, []
+        if not writes and not instructions:
+            return
+        if writes:
+            self._writes = []
+        written, games, gone = await asyncio.to_thread(self._carry_out, writes, instructions)
+        self._after_writing(writes, written)
+        now = self._loop.time()
+        for game in games:
+            # One that the socket does not take is offered again after the usual timeout.
+            self._send(PutGame(game.uid, game.sha256), game.data)
+        for uid in gone:
+            self._obey(self._uploads.gone(uid, now))
+
+    def _after_writing(self, writes: list[_Write], written: bool) -> None:
+        now = self._loop.time()
+        if not written:
+            self._writes = writes + self._writes
+            self._write_at = now + WRITE_AGAIN
+            return
+        self._write_at = 0.0
+        for write in writes:
+            self._obey(self._uploads.add(write.uid, now))
+            if not write.done.done():
+                write.done.set_result(None)
+
+    def _obey(self, instructions: list[Instruction]) -> None:
+        if instructions:
+            self._instructions += instructions
+            self._wake.set()
+
+    def _show_room(self) -> None:
+        """Let games start or hold them back, and say so when that changes."""
+        room = not self.spool.full and not self._write_at
+        if room and not self.room.is_set():
+            self.room.set()
+        elif not room and self.room.is_set():
+            self.room.clear()
+            log.warning(
+                "no new games until there is room: %d games (%.1f MB) wait in %s for the trainer",
+                self.spool.games,
+                self.spool.bytes / 1e6,
+                self.spool.folder,
+            )
+        idle = not self.spool.games and not self._writes and not self._instructions
+        (self.empty.set if idle else self.empty.clear)()
+
+    # ---- In the thread --------------------------------------------------------------------------
+
+    def _carry_out(
+        self, writes: list[_Write], instructions: list[Instruction]
+    ) -> tuple[bool, list[SpooledGame], list[bytes]]:
+        """Whether the writes succeeded, games to send, and uids of games that cannot be read."""
+        written = True
+        try:
+            if writes:
+                self.spool.write([(write.uid, write.data) for write in writes])
+        except OSError as error:
+            written = False
+            log.error("cannot write %d games (%s); trying again in %g s", len(writes), error, WRITE_AGAIN)
+        games: list[SpooledGame] = []
+        gone: list[bytes] = []
+        for instruction in instructions:
+            try:
+                self._carry_out_one(instruction, games, gone)
+            except OSError as error:
+                log.error("game %s stays in the spool: %s", instruction.uid.hex(), error)
+                if isinstance(instruction, Put):
+                    gone.append(instruction.uid)
+        return written, games, gone
+
+    def _carry_out_one(self, instruction: Instruction, games: list[SpooledGame], gone: list[bytes]) -> None:
+        match instruction:
+            case Put(uid):
+                game = self.spool.read(uid)
+                if game is None:
+                    gone.append(uid)
+                else:
+                    games.append(game)
+            case Delete(uid):
+                self.spool.delete(uid)
+            case SetAside(uid, status, reason):
+                self.spool.set_aside(uid, f"{status}: {reason}")

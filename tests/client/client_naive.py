@@ -1,0 +1,49 @@
+"""A slow, plain replay of a record: the rules of its game called one by one, nothing of the search."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from games import get_game
+from protocol.records import POLICY_TARGET, GameRecord
+
+
+def visits_of(record: GameRecord) -> list[dict[int, int]]:
+    """Action -> visits, ply by ply."""
+    ends = np.cumsum(record.visited).tolist()
+    begins = [0, *ends[:-1]]
+    return [
+        dict(zip(record.visit_actions[a:b].tolist(), record.visits[a:b].tolist(), strict=True))
+        for a, b in zip(begins, ends, strict=True)
+    ]
+
+
+def verify(record: GameRecord) -> None:
+    """Replay and check everything a record claims; AssertionError where it is wrong."""
+    game = get_game(record.game)
+    line = np.zeros((record.plies + 1, game.state_words), np.uint64)
+    line[0] = game.notation.state_from_text(record.start)
+    legal = np.zeros(game.max_legal, np.uint16)
+    kept = None
+    for ply, (action, visits) in enumerate(zip(record.actions.tolist(), visits_of(record), strict=True)):
+        count = game.rules.legal_actions(line, ply + 1, legal)
+        assert game.rules.end_reason(line, ply + 1, count, False) == 0, "played on after the end"
+        actions = legal[:count].tolist()
+        assert action in visits
+        assert set(visits) <= set(actions)
+        total = sum(visits.values())
+        assert total == record.simulations or (kept is not None and total == record.simulations + kept - 1)
+        kept = visits[action]
+        game.rules.play(line[ply], action, line[ply + 1])
+    _verify_end(record, line)
+    assert (np.abs(record.root_values) <= 1).all()
+    assert (record.flags == POLICY_TARGET).all()
+
+
+def _verify_end(record: GameRecord, line: np.ndarray) -> None:
+    game = get_game(record.game)
+    count = game.rules.legal_actions(line, record.plies + 1, np.zeros(game.max_legal, np.uint16))
+    reason = game.end_reasons[game.rules.end_reason(line, record.plies + 1, count, False)]
+    first_player_moves_next = record.plies % 2 == 0
+    assert record.reason == (reason.name if reason.name != "ongoing" else "ply_cap")
+    assert record.outcome == (reason.value if first_player_moves_next else -reason.value)

@@ -1,0 +1,177 @@
+"""Games of self-play: their records hold under the rules, and the same seed gives the same games."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from client_naive import verify
+
+from client.remote_evaluator import LeafRefused
+from client.self_play import GamePool, Player, play_game
+from games import get_game
+from protocol.records import GameRecord, from_bytes, to_bytes
+from protocol.settings import SelfPlaySettings
+from search.evaluator import UniformEvaluator
+from search.settings import resolve
+
+GAMES = ("tic_tac_toe", "connect_four")
+
+
+def settings_for(game: str, **changes: object) -> SelfPlaySettings:
+    return resolve(replace(SelfPlaySettings(simulations=12), **changes), get_game(game))  # type: ignore[arg-type]
+
+
+def play(game: str, number: int, **changes: object) -> GameRecord:
+    player = Player(seed=5, name="test")
+    return asyncio.run(
+        play_game(
+            get_game(game),
+            settings_for(game, **changes),
+            UniformEvaluator(),
+            player.rng(number),
+            player=player,
+        )
+    )
+
+
+@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("reuse_tree", [True, False])
+def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
+    """Legal moves, visit sums, reason and outcome are what the rules say, for wins of both and draws."""
+    records = [play(game, number, reuse_tree=reuse_tree) for number in range(25)]
+    for record in records:
+        verify(record)
+        assert from_bytes(to_bytes(record)).uid == record.uid
+    assert {1, -1} <= {record.outcome for record in records}
+    assert {0, 1} == {record.plies % 2 for record in records}
+
+
+def test_the_cap_on_plies_makes_a_draw() -> None:
+    """A game that reaches `max_plies` ends there."""
+    record = play("connect_four", 0, max_plies=3)
+    verify(record)
+    assert (record.plies, record.reason, record.outcome) == (3, "ply_cap", 0)
+
+
+def test_a_game_may_start_from_a_given_position() -> None:
+    """The record names the start, and the replay begins there."""
+    game = get_game("tic_tac_toe")
+    line = np.zeros((2, game.state_words), np.uint64)
+    game.rules.play(line[0], 4, line[1])
+    text = game.notation.state_to_text(line[1])
+    record = play("tic_tac_toe", 0, start=text)
+    assert record.start == text
+    assert 4 not in record.actions
+
+
+def test_the_same_seed_gives_the_same_game_and_another_number_another_one() -> None:
+    """Two games from (seed, worker, number) differ in nothing but their uid and duration."""
+    one, same, other = play("connect_four", 3), play("connect_four", 3), play("connect_four", 4)
+    assert one.uid != same.uid
+    assert to_bytes(replace(one, uid=bytes(16), seconds=0)) == to_bytes(
+        replace(same, uid=bytes(16), seconds=0)
+    )
+    assert one.visits.tolist() != other.visits.tolist()
+
+
+def test_clients_with_the_same_index_on_different_machines_draw_differently() -> None:
+    """Their names are part of their random numbers; a server's own workers need none."""
+    draws = {Player(1, 0, name, is_client=True).rng(0).integers(2**62) for name in ("a", "b")}
+    assert len(draws) == 2
+    assert Player(1, 0, "a").rng(7).integers(2**62) == Player(1, 0, "b").rng(7).integers(2**62)
+
+
+class Refusing(UniformEvaluator):
+    """Refuses one leaf, then answers."""
+
+    def __init__(self, refusals: int) -> None:
+        super().__init__()
+        self.refusals = refusals
+
+    def evaluate(self, leaf):  # type: ignore[no-untyped-def]
+        if self.refusals:
+            self.refusals -= 1
+            raise LeafRefused("poison")
+        return super().evaluate(leaf)
+
+
+async def run_pool(evaluator: UniformEvaluator, games: int, until: int) -> tuple[GamePool, list[GameRecord]]:
+    """Play `games` at a time until `until` games are kept, then finish."""
+    kept: list[GameRecord] = []
+    room, finishing = asyncio.Event(), asyncio.Event()
+    room.set()
+
+    async def keep(record: GameRecord) -> None:
+        kept.append(record)
+        if len(kept) == until:
+            finishing.set()
+
+    game = get_game("tic_tac_toe")
+    pool = GamePool(
+        game,
+        settings_for("tic_tac_toe"),
+        evaluator,
+        Player(1),
+        keep=keep,
+        room=room,
+        finishing=finishing,
+    )
+    async with asyncio.TaskGroup() as group:
+        pool.start(group, games)
+    return pool, kept
+
+
+def test_a_pool_plays_game_after_game_until_it_is_to_finish() -> None:
+    """After `finishing`, games in progress end and none begins."""
+    pool, kept = asyncio.run(run_pool(UniformEvaluator(), 3, 10))
+    assert 10 <= len(kept) <= 12
+    assert (pool.finished, pool.in_progress) == (len(kept), 0)
+    assert len({record.uid for record in kept}) == len(kept)
+
+
+def test_a_pool_with_one_coroutine_repeats_its_games() -> None:
+    """The whole sequence of games follows from the seed."""
+    first, second = (asyncio.run(run_pool(UniformEvaluator(), 1, 4))[1] for _ in range(2))
+    assert [r.actions.tolist() for r in first] == [r.actions.tolist() for r in second]
+
+
+def test_a_refused_leaf_gives_up_one_game_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other coroutines play on, and the one that was refused begins another game."""
+    monkeypatch.setattr("client.self_play.PAUSE_AFTER_REFUSAL", 0.0)
+    pool, kept = asyncio.run(run_pool(Refusing(1), 2, 3))
+    assert pool.given_up == 1
+    assert pool.finished == len(kept) >= 3
+
+
+def test_no_game_starts_while_the_spool_is_full() -> None:
+    """The coroutines wait for room."""
+
+    async def scenario() -> int:
+        room, finishing = asyncio.Event(), asyncio.Event()
+
+        async def keep(record: GameRecord) -> None:
+            finishing.set()
+
+        game = get_game("tic_tac_toe")
+        pool = GamePool(
+            game,
+            settings_for("tic_tac_toe"),
+            UniformEvaluator(),
+            Player(1),
+            keep=keep,
+            room=room,
+            finishing=finishing,
+        )
+        async with asyncio.TaskGroup() as group:
+            pool.start(group, 2)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            before = pool.in_progress + pool.finished
+            room.set()
+        assert pool.finished >= 1
+        return before
+
+    assert asyncio.run(scenario()) == 0
