@@ -1,0 +1,112 @@
+"""Counters of the front, and what STATUS says. Pure: the clock comes in with each event."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+RATE_SECONDS = 10
+"""`evals_per_s` looks back this far."""
+RECENT_BATCHES = 1000
+"""`mean_batch` looks back over so many batches."""
+
+
+class Rate:
+    """Events a second over the last `seconds`, from counts per whole second."""
+
+    def __init__(self, seconds: int = RATE_SECONDS) -> None:
+        self._seconds = seconds
+        self._buckets: deque[tuple[int, int]] = deque()
+        self._began: float | None = None
+
+    def add(self, count: int, now: float) -> None:
+        second = int(now)
+        if self._began is None:
+            self._began = now
+        if self._buckets and self._buckets[-1][0] == second:
+            self._buckets[-1] = (second, self._buckets[-1][1] + count)
+        else:
+            self._buckets.append((second, count))
+            self._forget(now)
+
+    def per_second(self, now: float) -> float:
+        """Mean over the time looked back at, or over the time since the first event if that is shorter."""
+        if self._began is None:
+            return 0.0
+        self._forget(now)
+        span = min(now - self._began, self._seconds + now - int(now))
+        return sum(count for _, count in self._buckets) / max(span, 1.0)
+
+    def _forget(self, now: float) -> None:
+        while self._buckets and self._buckets[0][0] < int(now) - self._seconds:
+            self._buckets.popleft()
+
+
+class RecentMean:
+    """Mean of the last `length` values."""
+
+    def __init__(self, length: int = RECENT_BATCHES) -> None:
+        self._values: deque[float] = deque(maxlen=length)
+        self._sum = 0.0
+
+    def add(self, value: float) -> None:
+        if len(self._values) == self._values.maxlen:
+            self._sum -= self._values[0]
+        self._values.append(value)
+        self._sum += value
+
+    @property
+    def mean(self) -> float:
+        return self._sum / len(self._values) if self._values else 0.0
+
+
+@dataclass
+class Figures:
+    """What the front counts itself; the rest of STATUS comes from the queue, the relay and the sessions."""
+
+    started: float
+    evals: int = 0
+    """Rows answered by devices."""
+    rate: Rate = field(default_factory=Rate)
+    batch_rows: RecentMean = field(default_factory=RecentMean)
+    wait: RecentMean = field(default_factory=RecentMean)
+    """Seconds from a leaf's arrival to its sending, mean of each batch."""
+    device_busy: float = 0.0
+    """Seconds of computing, all devices together."""
+    protocol_errors: int = 0
+    over_credit: int = 0
+    undelivered: int = 0
+    """Answers whose session was gone or whose socket was full."""
+    evaluator_restarts: int = 0
+    bad_batches: int = 0
+    """Answers of devices that were no evaluations."""
+    weights_refused: int = 0
+    trainer: dict[str, object] = field(default_factory=dict)
+    """The trainer's own figures, as it sent them last."""
+
+    def batch_sent(self, rows: int, waited: float) -> None:
+        """A batch goes out; `waited`: mean seconds its rows were queued."""
+        self.batch_rows.add(rows)
+        self.wait.add(waited)
+
+    def batch_answered(self, rows: int, busy: float, now: float) -> None:
+        self.evals += rows
+        self.device_busy += busy
+        self.rate.add(rows, now)
+
+    def as_dict(self, now: float) -> dict[str, object]:
+        return {
+            "uptime_s": round(now - self.started, 1),
+            "evals": self.evals,
+            "evals_per_s": round(self.rate.per_second(now), 1),
+            "mean_batch": round(self.batch_rows.mean, 1),
+            "device_busy_s": round(self.device_busy, 2),
+            "queue_wait_ms": round(1000 * self.wait.mean, 3),
+            "protocol_errors": self.protocol_errors,
+            "over_credit": self.over_credit,
+            "undelivered": self.undelivered,
+            "evaluator_restarts": self.evaluator_restarts,
+            "bad_batches": self.bad_batches,
+            "weights_refused": self.weights_refused,
+            "trainer": self.trainer,
+        }

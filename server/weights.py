@@ -1,0 +1,133 @@
+"""The weights files of a run on disk: kept by content hash, never half written, `current.json` names one.
+
+weights/<sha256>.safetensors    the newest `KEPT` files
+weights/current.json            version, step, sha256, size, game, architecture of the one in use
+weights/<sha256>.part           an upload that is not complete
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from protocol.messages import CHUNK, WeightsInfo
+from runtime.exits import Exit, Fatal
+from runtime.runs import sync_folder, write_atomically
+
+KEPT = 8
+"""Files kept; a client that pulls an older one asks for the current one instead."""
+
+
+class WeightsStore:
+    """One folder. Only this process writes to it."""
+
+    def __init__(self, folder: Path, game: str, kept: int = KEPT) -> None:
+        self.current: WeightsInfo | None = None
+        """What is announced; set by `open` and `adopt`."""
+        self._folder = folder
+        self._game = game
+        self._kept = kept
+        self._about = folder / "current.json"
+
+    def path(self, sha256: bytes) -> Path:
+        return self._folder / f"{sha256.hex()}.safetensors"
+
+    def has(self, sha256: bytes) -> bool:
+        return self.path(sha256).exists()
+
+    def open(self) -> WeightsInfo | None:
+        """Read what is current, and check its file against its hash. None in a new run.
+
+        Raises Fatal(BAD_DATA) when the folder does not hold what it says.
+        """
+        for part in self._folder.glob("*.part*"):
+            part.unlink()
+        try:
+            info = msgspec.json.decode(self._about.read_bytes(), type=WeightsInfo)
+        except FileNotFoundError:
+            return None
+        except (msgspec.DecodeError, OSError) as error:
+            raise self._damaged(f"{self._about} cannot be read ({error})") from error
+        if info.game != self._game:
+            raise self._damaged(f"{self._about} is for the game {info.game}, this run plays {self._game}")
+        self._check_file(info)
+        self.current = info
+        return info
+
+    def add(self, data: bytes, version: int, step: int, architecture: str) -> WeightsInfo:
+        """Keep a file that was made here (an untrained network) and make it the current one."""
+        sha256 = hashlib.sha256(data).digest()
+        write_atomically(self.path(sha256), data)
+        info = WeightsInfo(version, step, sha256, len(data), self._game, architecture)
+        self.adopt(info)
+        return info
+
+    def adopt(self, info: WeightsInfo) -> None:
+        """Make a file that is kept here the current one, for good."""
+        write_atomically(self._about, msgspec.json.encode(info))
+        self.current = info
+        files = sorted(self._folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
+        for path in files[: -self._kept]:
+            if path != self.path(info.sha256):
+                path.unlink()
+
+    def forget(self, sha256: bytes) -> None:
+        """Remove a file that no evaluator takes."""
+        if self.current is None or self.current.sha256 != sha256:
+            self.path(sha256).unlink(missing_ok=True)
+
+    def chunk(self, sha256: bytes, offset: int) -> bytes | None:
+        """At most `CHUNK` bytes of a file, empty at its end; None if it is not kept (any more)."""
+        try:
+            with self.path(sha256).open("rb") as file:
+                file.seek(offset)
+                return file.read(CHUNK)
+        except FileNotFoundError:
+            return None
+
+    # ---- an upload, chunk by chunk ----------------------------------------------------------
+
+    def begin(self, sha256: bytes) -> None:
+        """Start a new file, or start it again."""
+        self._part(sha256).write_bytes(b"")
+
+    def append(self, sha256: bytes, data: bytes | memoryview) -> None:
+        with self._part(sha256).open("ab") as file:
+            file.write(data)
+
+    def finish(self, sha256: bytes) -> None:
+        """The upload is whole and its hash is right: make it last through a power loss. May take a while."""
+        part = self._part(sha256)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(self.path(sha256))
+        sync_folder(self._folder)
+
+    def discard(self, sha256: bytes) -> None:
+        """The upload will not be completed."""
+        with contextlib.suppress(OSError):
+            self._part(sha256).unlink(missing_ok=True)
+
+    def _part(self, sha256: bytes) -> Path:
+        return self._folder / f"{sha256.hex()}.part"
+
+    def _check_file(self, info: WeightsInfo) -> None:
+        path = self.path(info.sha256)
+        try:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").digest()
+        except OSError as error:
+            raise self._damaged(f"{path} cannot be read ({error.strerror})") from error
+        if digest != info.sha256:
+            raise self._damaged(f"{path} is damaged: its sha256 is {digest.hex()}")
+
+    def _damaged(self, what: str) -> Fatal:
+        return Fatal(
+            f"{what}; restore {self._folder} from a backup, or delete current.json in it to begin with an "
+            "untrained network again (the games stay)",
+            Exit.BAD_DATA,
+        )

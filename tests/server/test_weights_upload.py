@@ -1,0 +1,143 @@
+"""Weights coming in: only whole files with the right hash and a newer version are stored."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from protocol.errors import Code
+from protocol.messages import CHUNK, Chunk, Refused, WeightsInfo, WeightsWanted
+from runtime.exits import Exit, Fatal
+from server.upload import Append, Begin, Discard, Reply, Store, WeightsUpload
+from server.weights import WeightsStore
+
+DATA = bytes(range(256)) * 5000
+SHA = hashlib.sha256(DATA).digest()
+INFO = WeightsInfo(2, 100, SHA, len(DATA), "chess")
+OLDER = WeightsInfo(1, 50, b"o" * 32, 10, "chess")
+PIECES = [(offset, DATA[offset : offset + CHUNK]) for offset in range(0, len(DATA), CHUNK)]
+
+
+def begun() -> WeightsUpload:
+    upload = WeightsUpload("chess")
+    assert upload.offer(INFO, OLDER, kept=False) == [Begin(SHA), Reply(WeightsWanted(SHA, 0))]
+    return upload
+
+
+def send_all(upload: WeightsUpload) -> list:
+    return [upload.chunk(Chunk(SHA, offset), data) for offset, data in PIECES]
+
+
+def refusal(instructions: list) -> Refused:
+    message = instructions[-1].message
+    assert isinstance(message, Refused)
+    return message
+
+
+def test_each_chunk_is_kept_and_acknowledged_and_the_last_one_stores_the_file() -> None:
+    upload = begun()
+    *middle, last = send_all(upload)
+    assert middle == [[Append(SHA), Reply(WeightsWanted(SHA, end))] for end in (CHUNK, 2 * CHUNK)]
+    assert last == [Append(SHA), Store(INFO)]
+    assert upload.stored() == [Reply(WeightsWanted(SHA, len(DATA)))]
+
+
+def test_a_chunk_out_of_order_is_answered_with_the_offset_that_is_wanted() -> None:
+    upload = begun()
+    upload.chunk(Chunk(SHA, 0), PIECES[0][1])
+    assert upload.chunk(Chunk(SHA, 2 * CHUNK), b"late") == [Reply(WeightsWanted(SHA, CHUNK))]
+    assert upload.chunk(Chunk(SHA, 0), PIECES[0][1]) == [Reply(WeightsWanted(SHA, CHUNK))]
+
+
+def test_the_same_weights_offered_again_go_on_where_they_were() -> None:
+    upload = begun()
+    upload.chunk(Chunk(SHA, 0), PIECES[0][1])
+    assert upload.offer(INFO, OLDER, kept=False) == [Reply(WeightsWanted(SHA, CHUNK))]
+
+
+def test_weights_that_are_stored_already_are_acknowledged_without_sending_them() -> None:
+    upload = WeightsUpload("chess")
+    assert upload.offer(INFO, INFO, kept=True) == [Reply(WeightsWanted(SHA, len(DATA)))]
+    newer = msgspec.structs.replace(INFO, version=3)
+    assert upload.offer(newer, INFO, kept=True) == [Store(newer)]
+
+
+def test_bytes_with_another_hash_are_thrown_away() -> None:
+    upload = begun()
+    for offset, data in PIECES[:-1]:
+        upload.chunk(Chunk(SHA, offset), data)
+    offset, data = PIECES[-1]
+    instructions = upload.chunk(Chunk(SHA, offset), bytes(len(data)))
+    assert instructions[0] == Discard(SHA)
+    assert refusal(instructions).code == Code.WEIGHTS_REFUSED
+
+
+@pytest.mark.parametrize("version", [1, 0])
+def test_a_version_that_is_not_newer_is_refused_with_the_version_that_is_current(version: int) -> None:
+    info = msgspec.structs.replace(INFO, version=version)
+    refused = refusal(WeightsUpload("chess").offer(info, OLDER, kept=False))
+    assert refused.code == Code.WEIGHTS_REFUSED
+    assert "which is 1" in refused.reason
+
+
+def test_weights_of_another_game_are_refused() -> None:
+    info = msgspec.structs.replace(INFO, game="shogi")
+    assert "shogi" in refusal(WeightsUpload("chess").offer(info, OLDER, kept=False)).reason
+
+
+def test_a_chunk_beyond_the_end_ends_the_upload() -> None:
+    upload = begun()
+    for offset, data in PIECES[:-1]:
+        upload.chunk(Chunk(SHA, offset), data)
+    instructions = upload.chunk(Chunk(SHA, PIECES[-1][0]), PIECES[-1][1] + b"x")
+    assert instructions[0] == Discard(SHA)
+    assert refusal(upload.chunk(Chunk(SHA, 0), b"x")).code == Code.WEIGHTS_REFUSED
+
+
+def test_a_full_disk_asks_the_trainer_to_come_back() -> None:
+    upload = begun()
+    refused = refusal(upload.failed("No space left on device"))
+    assert (refused.code, refused.retry_after > 0) == (Code.BUSY, True)
+
+
+def test_other_weights_take_the_place_of_an_upload_under_way() -> None:
+    upload = begun()
+    other = msgspec.structs.replace(INFO, version=3, sha256=b"n" * 32)
+    assert upload.offer(other, OLDER, kept=False)[:2] == [Discard(SHA), Begin(b"n" * 32)]
+
+
+def test_an_uploaded_file_is_kept_by_its_hash_and_survives_opening_again(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "chess")
+    store.begin(SHA)
+    for _, data in PIECES:
+        store.append(SHA, data)
+    store.finish(SHA)
+    store.adopt(INFO)
+    again = WeightsStore(tmp_path, "chess")
+    assert again.open() == INFO
+    assert b"".join(again.chunk(SHA, offset) or b"" for offset, _ in PIECES) == DATA
+
+
+def test_a_new_run_has_no_weights_and_an_unknown_file_no_chunks(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "chess")
+    assert store.open() is None
+    assert store.chunk(SHA, 0) is None
+
+
+def test_a_damaged_file_is_found_at_start(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "chess")
+    info = store.add(b"good bytes", 0, 0, "tiny")
+    store.path(info.sha256).write_bytes(b"evil bytes")
+    with pytest.raises(Fatal, match="is damaged") as caught:
+        WeightsStore(tmp_path, "chess").open()
+    assert caught.value.code == Exit.BAD_DATA
+
+
+def test_only_the_newest_files_are_kept(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "chess", kept=2)
+    infos = [store.add(bytes([version]), version, 0, "tiny") for version in range(4)]
+    assert [store.has(info.sha256) for info in infos] == [False, False, True, True]
+    assert store.open() == infos[-1]
