@@ -1,0 +1,91 @@
+"""Honest game records without a network: random play under the rules, with plausible visits.
+
+For benchmarks and tests of what takes in games. Visits obey the root visit rule, alternately with and
+without the subtree of the move before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import PLY_CAP, Game, State, outcome_for_first_player
+from protocol.records import POLICY_TARGET, GameRecord
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Visit counts of one root."""
+
+    actions: npt.NDArray[np.uint16]
+    counts: npt.NDArray[np.uint16]
+
+
+def random_game(
+    game: Game,
+    rng: np.random.Generator,
+    *,
+    simulations: int = 100,
+    max_plies: int = 0,
+    start: str = "",
+    targets: float = 1.0,
+) -> GameRecord:
+    """One game of random moves. `targets`: share of plies whose visits are a policy target."""
+    cap = max_plies or game.max_plies
+    line = np.zeros((cap + 1, game.state_words), dtype=np.uint64)
+    line[0] = _start(game, start)
+    legal = np.zeros(game.max_legal, dtype=np.uint16)
+    plies: list[Visits] = []
+    actions: list[int] = []
+    kept = 0
+    while True:
+        count = game.rules.legal_actions(line, len(actions) + 1, legal)
+        ended = game.rules.end_reason(line, len(actions) + 1, count, False)
+        if ended or len(actions) == cap:
+            break
+        total = simulations + (kept if len(actions) % 2 else 0)
+        visits = _visits(legal[:count], total, rng)
+        action = int(rng.choice(visits.actions))
+        kept = int(visits.counts[visits.actions == action][0]) - 1
+        game.rules.play(line[len(actions)], action, line[len(actions) + 1])
+        plies.append(visits)
+        actions.append(action)
+    reason, outcome = _end(game, ended, line[len(actions)])
+    return GameRecord(
+        uid=rng.bytes(16),
+        game=game.name,
+        start=start,
+        max_plies=cap,
+        simulations=simulations,
+        actions=np.array(actions, dtype=np.uint16),
+        visited=np.array([len(visits.actions) for visits in plies], dtype=np.uint16),
+        visit_actions=np.concatenate([visits.actions for visits in plies]),
+        visits=np.concatenate([visits.counts for visits in plies]),
+        root_values=rng.uniform(-1, 1, len(actions)).astype(np.float32),
+        flags=np.where(rng.random(len(actions)) < targets, POLICY_TARGET, 0).astype(np.uint8),
+        versions=np.zeros(len(actions), dtype=np.uint32),
+        outcome=outcome,
+        reason=reason,
+    )
+
+
+def _start(game: Game, text: str) -> State:
+    return game.notation.state_from_text(text)
+
+
+def _visits(legal: npt.NDArray[np.uint16], total: int, rng: np.random.Generator) -> Visits:
+    """`total` visits spread unevenly over the legal actions; some get none."""
+    counts = rng.multinomial(total, rng.dirichlet(np.full(len(legal), 0.5)))
+    order = np.argsort(legal)
+    order = order[counts[order] > 0]
+    return Visits(legal[order].copy(), counts[order].astype(np.uint16))
+
+
+def _end(game: Game, ended: int, state: State) -> tuple[str, int]:
+    if not ended:
+        return PLY_CAP, 0
+    reason = game.end_reasons[ended]
+    mover = int(game.rules.side_to_move(state))
+    return reason.name, outcome_for_first_player(reason.value, mover)

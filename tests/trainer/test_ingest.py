@@ -1,0 +1,74 @@
+"""A game is worked on once, and everybody who sent it is told."""
+
+from __future__ import annotations
+
+from protocol.messages import GameAck, RelayAck, RelayGame
+from trainer.ingest import ACKS_PER_MESSAGE, DISK_RETRY_AFTER, Done, Ingest, Job
+
+SHA, OTHER_SHA = bytes(32), bytes([1]) * 32
+
+
+def uid(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def game(number: int = 1, peer: bytes = b"a", sha256: bytes = SHA) -> RelayGame:
+    return RelayGame(peer, uid(number), sha256, "clients")
+
+
+def test_game_becomes_a_job_and_its_result_an_acknowledgement() -> None:
+    """A new game is to be checked; what became of it goes to the peer that sent it."""
+    ingest = Ingest()
+    assert ingest.on_game(game(), b"data") == Job(uid(1), SHA, "clients", b"data")
+    assert ingest.on_done([Done(uid(1), "stored")]) == [RelayAck([(b"a", GameAck(uid(1), "stored"))])]
+    assert len(ingest) == 0
+
+
+def test_resent_game_is_not_checked_twice() -> None:
+    """A copy that comes while the first is being checked waits for the same answer, on its own way."""
+    ingest = Ingest()
+    ingest.on_game(game(), b"data")
+    assert ingest.on_game(game(), b"data") is None
+    assert ingest.on_game(game(peer=b"b"), b"data") is None
+    (message,) = ingest.on_done([Done(uid(1), "stored")])
+    assert [peer for peer, _ in message.acks] == [b"a", b"b"]
+
+
+def test_other_game_with_the_same_uid_waits_for_the_first() -> None:
+    """Only after the first is decided can the second be called a conflict."""
+    ingest = Ingest()
+    ingest.on_game(game(), b"data")
+    answer = ingest.on_game(game(peer=b"b", sha256=OTHER_SHA), b"other")
+    assert isinstance(answer, RelayAck)
+    assert answer.acks[0][1].status == "retry"
+    ingest.on_done([Done(uid(1), "stored")])
+    assert isinstance(ingest.on_game(game(sha256=OTHER_SHA), b"other"), Job)
+
+
+def test_full_table_sends_games_back() -> None:
+    """No more games are taken than fit; the rest come again later."""
+    ingest = Ingest(limit=1)
+    ingest.on_game(game(1), b"")
+    answer = ingest.on_game(game(2), b"")
+    assert isinstance(answer, RelayAck)
+    ack = answer.acks[0][1]
+    assert ack.status == "retry"
+    assert ack.retry_after > 0
+
+
+def test_failed_commit_asks_to_wait_longer() -> None:
+    """A full disk sends games back for a while."""
+    ingest = Ingest()
+    ingest.on_game(game(), b"")
+    (message,) = ingest.on_done([Done(uid(1), "retry", "disk")])
+    assert message.acks[0][1].retry_after == DISK_RETRY_AFTER
+
+
+def test_large_commits_are_acknowledged_in_several_messages() -> None:
+    """No message carries more acknowledgements than the protocol allows."""
+    ingest = Ingest()
+    count = ACKS_PER_MESSAGE + 1
+    for number in range(count):
+        ingest.on_game(game(number), b"")
+    messages = ingest.on_done([Done(uid(number), "stored") for number in range(count)])
+    assert [len(message.acks) for message in messages] == [ACKS_PER_MESSAGE, 1]

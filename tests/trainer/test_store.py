@@ -1,0 +1,140 @@
+"""What the store has acknowledged is in it, once, for good."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.exits import Exit, Fatal
+from trainer.store import CONFLICT, DUPLICATE, RETRY, STORED, Entry, Reject, Store, StoreReader
+
+
+def entry(
+    number: int, data: bytes = b"", source: str = "workers", plies: int = 10, version: int = 0
+) -> Entry:
+    data = data or b"game %d" % number
+    uid, sha256 = number.to_bytes(16, "big"), hashlib.sha256(data).digest()
+    return Entry(uid, sha256, source, plies, 1, "line", version, version + 1, data)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "games.db", "g")
+
+
+def test_games_come_back_in_order(store: Store, tmp_path: Path) -> None:
+    """A reader beside the writer sees the committed games, oldest first."""
+    assert store.commit([entry(n) for n in range(5)]) == [STORED] * 5
+    reader = StoreReader(tmp_path / "games.db")
+    assert [data for _, data in reader.games(2, 4)] == [b"game 1", b"game 2", b"game 3"]
+    assert store.newest == 5
+
+
+def test_same_game_counts_once(store: Store) -> None:
+    """A game that is sent again is a duplicate, in the same commit or a later one."""
+    assert store.commit([entry(1), entry(1)]) == [STORED, DUPLICATE]
+    assert store.commit([entry(1)]) == [DUPLICATE]
+    assert store.totals.games["workers"] == 1
+
+
+def test_other_game_under_the_same_uid_is_a_conflict(store: Store, tmp_path: Path) -> None:
+    """The first game stays, the second is kept aside."""
+    store.commit([entry(1)])
+    assert store.commit([entry(1, b"another")]) == [CONFLICT]
+    reader = StoreReader(tmp_path / "games.db")
+    assert [data for _, data in reader.games(1, 9)] == [b"game 1"]
+    kept = reader._connection.execute("SELECT code FROM rejects").fetchall()
+    assert kept == [(CONFLICT,)]
+
+
+def test_totals_survive_a_restart(store: Store, tmp_path: Path) -> None:
+    """Games, positions and weights versions by source are counted from the file."""
+    store.commit([entry(1, version=3), entry(2, source="clients", plies=7, version=3)])
+    store.commit([entry(3, version=8)], [Reject(bytes(16), bytes(32), "clients", "bad", "why", b"")])
+    before = store.totals
+    store.close()
+    after = Store(tmp_path / "games.db", "g").totals
+    assert after == before
+    assert after.games == {"workers": 2, "clients": 1}
+    assert after.versions == {"workers": {3, 4, 8, 9}, "clients": {3, 4}}
+    assert after.positions == 27
+
+
+def test_window_is_filled_from_the_newest_games(store: Store, tmp_path: Path) -> None:
+    """Going back from a given game, just enough games are found."""
+    store.commit([entry(n) for n in range(1, 11)])
+    reader = StoreReader(tmp_path / "games.db")
+    assert reader.first_of_newest(positions=25, last=10) == 8
+    assert reader.first_of_newest(positions=20, last=5) == 4
+    assert reader.first_of_newest(positions=1000, last=10) == 1
+
+
+def test_store_of_another_game_is_refused(store: Store, tmp_path: Path) -> None:
+    """A store never mixes games."""
+    store.close()
+    with pytest.raises(Fatal) as caught:
+        Store(tmp_path / "games.db", "h")
+    assert caught.value.code == Exit.BAD_DATA
+
+
+def test_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    """A damaged file ends the process with a message that names it."""
+    path = tmp_path / "games.db"
+    path.write_bytes(b"not a database " * 1000)
+    with pytest.raises(Fatal, match=str(path)):
+        Store(path, "g")
+
+
+def test_full_disk_sends_games_back(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """When the file cannot grow, nothing is half stored, the log says so, and it works again later."""
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count={pages}")
+    big = entry(1, os.urandom(100_000))
+    assert store.commit([entry(2), big]) == [RETRY, RETRY]
+    assert "NOT being stored" in caplog.text
+    store._connection.execute("PRAGMA max_page_count=1000000")
+    assert store.commit([entry(2), big]) == [STORED, STORED]
+    assert store.totals.positions == 20
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from tests_store import entry
+from trainer.store import Store
+store = Store(Path(sys.argv[1]), "g")
+number = 0
+while True:
+    store.commit([entry(n) for n in range(number, number + 7)])
+    number += 7
+    print(number, flush=True)
+"""
+
+
+def test_killed_writer_keeps_all_acknowledged_games(tmp_path: Path) -> None:
+    """A writer killed in the middle of its work loses nothing that it had acknowledged."""
+    path = tmp_path / "games.db"
+    (tmp_path / "tests_store.py").write_text(Path(__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}
+    child = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, env=environment
+    )
+    assert child.stdout is not None
+    acknowledged = 0
+    for line in child.stdout:
+        acknowledged = int(line)
+        if acknowledged >= 70:
+            os.kill(child.pid, signal.SIGKILL)
+            break
+    rest = child.stdout.read().split()
+    child.wait()
+    acknowledged = int(rest[-1]) if rest else acknowledged
+    store = Store(path, "g")
+    assert store.commit([entry(n) for n in range(acknowledged)]) == [DUPLICATE] * acknowledged
+    assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)

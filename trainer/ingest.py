@@ -1,0 +1,87 @@
+"""Which relayed games are being worked on, and what each sender is told. Pure: events in, instructions out.
+
+Delivery is at least once: a client that hears nothing sends again, perhaps while the first copy is still
+being checked. One uid is therefore worked on once, and all who sent it get the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from protocol.errors import Code
+from protocol.messages import GameAck, RelayAck, RelayGame
+
+ACKS_PER_MESSAGE = 1024
+IN_FLIGHT_LIMIT = 4096
+"""Games being worked on; more are sent back. The front has at most 256 with us at a time."""
+RETRY_AFTER = 1.0
+"""Seconds after which a game that was sent back may come again."""
+DISK_RETRY_AFTER = 10.0
+"""The same after a commit that failed: a full disk is not emptied in a second."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A game to check and store."""
+
+    uid: bytes
+    sha256: bytes
+    source: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a job; `status` is a word of GAME_ACK."""
+
+    uid: bytes
+    status: str
+    reason: str = ""
+
+
+@dataclass
+class _InFlight:
+    sha256: bytes
+    peers: list[bytes] = field(default_factory=list)
+
+
+class Ingest:
+    """The table of games in flight, by uid."""
+
+    def __init__(self, limit: int = IN_FLIGHT_LIMIT) -> None:
+        self._limit = limit
+        self._in_flight: dict[bytes, _InFlight] = {}
+
+    def __len__(self) -> int:
+        return len(self._in_flight)
+
+    def on_game(self, message: RelayGame, data: bytes) -> Job | RelayAck | None:
+        """A game arrived: work to do, an answer to send, or nothing, as it is being worked on."""
+        known = self._in_flight.get(message.uid)
+        if known is not None and known.sha256 == message.sha256:
+            if message.peer not in known.peers:
+                known.peers.append(message.peer)
+            return None
+        if known is not None:
+            return self._not_now(message, Code.BUSY, "another game with this uid is being checked")
+        if len(self._in_flight) >= self._limit:
+            return self._not_now(message, Code.TRAINER_BUSY, f"{self._limit} games are being checked")
+        self._in_flight[message.uid] = _InFlight(message.sha256, [message.peer])
+        return Job(message.uid, message.sha256, message.source, data)
+
+    def on_done(self, results: Sequence[Done]) -> list[RelayAck]:
+        """Results of one commit: the acknowledgements to send."""
+        acks: list[tuple[bytes, GameAck]] = []
+        for done in results:
+            retry_after = DISK_RETRY_AFTER if done.status == "retry" else 0.0
+            ack = GameAck(done.uid, done.status, done.reason[:2000], retry_after)
+            acks += [(peer, ack) for peer in self._in_flight.pop(done.uid).peers]
+        return [
+            RelayAck(acks[first : first + ACKS_PER_MESSAGE])
+            for first in range(0, len(acks), ACKS_PER_MESSAGE)
+        ]
+
+    @staticmethod
+    def _not_now(message: RelayGame, code: Code, why: str) -> RelayAck:
+        return RelayAck([(message.peer, GameAck(message.uid, "retry", f"{code}: {why}", RETRY_AFTER))])

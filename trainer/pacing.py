@@ -1,0 +1,43 @@
+"""How many training steps the games that came in pay for. Pure.
+
+Training a position too often makes the network learn it by heart (a chess run at 4 times did), too
+seldom wastes the games; so steps follow positions at a set ratio, whatever the speed of either side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The ratio to keep."""
+
+    batch: int
+    """Positions in a step (AlphaZero: 4096)."""
+    samples_per_position: float
+    """Times a position is trained on, on average (AlphaZero: 0.5-0.7, AlphaGo Zero: 1.4)."""
+    min_positions: int
+    """Positions in the window before the first step, and after a restart."""
+
+    def steps(self, positions: int, window_positions: int, samples: int) -> int:
+        """Steps that may be made now.
+
+        positions         positions of all games that ever came in
+        window_positions  positions to draw from
+        samples           positions trained on so far (steps times batch)
+        """
+        if window_positions < max(self.min_positions, 1):
+            return 0
+        owed = self.samples_per_position * positions - samples
+        return max(int(owed // self.batch), 0)
+
+    def waiting_for(self, positions: int, window_positions: int, samples: int) -> str:
+        """What the next step waits for, for people; empty when nothing."""
+        if self.steps(positions, window_positions, samples):
+            return ""
+        missing = max(self.min_positions, 1) - window_positions
+        if missing > 0:
+            return f"{missing} more positions before the first step"
+        missing = int((samples + self.batch) / self.samples_per_position - positions) + 1
+        return f"{max(missing, 1)} more positions for the next step"

@@ -1,0 +1,92 @@
+"""Draws training batches from the replay window: uniform over positions, features made on the spot.
+
+Nothing is stored ready-made: playing a game again costs some microseconds, while features of twenty
+million chess positions would take 19 GB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from games.jit import specialise
+from games.spec import Game
+from trainer import sampler_kernel
+from trainer.window import Window
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """`n` positions with their targets. The policy target is sparse: entry `i` belongs to `rows[i]`."""
+
+    words: npt.NDArray[np.uint64]
+    """[n, feature words] packed features."""
+    classes: npt.NDArray[np.int64]
+    """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
+    rows: npt.NDArray[np.int64]
+    """[entries] ascending; a row without entries is no policy target."""
+    actions: npt.NDArray[np.int64]
+    """[entries]"""
+    shares: npt.NDArray[np.float32]
+    """[entries] share of the root's visits; they add up to 1 in each row that has any."""
+
+
+class Sampler:
+    """Makes samples of one game. Holds scratch space: use one per thread.
+
+    `symmetric`: see each sample through a random symmetry of the board (AlphaGo Zero: yes; AlphaZero: no).
+    """
+
+    def __init__(self, game: Game, history: int, *, symmetric: bool = False) -> None:
+        self._game = game
+        self._history = history
+        symmetries = game.symmetries if symmetric else ()
+        self._cell_maps = np.array([np.arange(game.cells), *(s.cells for s in symmetries)], dtype=np.int64)
+        self._action_maps = np.array(
+            [np.arange(game.actions), *(s.actions for s in symmetries)], dtype=np.int64
+        )
+        kernels = specialise(sampler_kernel.KERNELS, game.rules.bindings(), f"sampler_{game.name}")
+        self._write = kernels["write_samples"]
+        self._line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
+        self._packed = np.zeros(game.feature_words(history), dtype=np.uint64)
+
+    def sample(self, window: Window, rng: np.random.Generator, count: int) -> Samples:
+        """`count` positions, drawn uniformly and with replacement from a window that is not empty."""
+        numbers = window.first_position + rng.integers(0, window.positions, count)
+        symmetries = rng.integers(0, len(self._cell_maps), count)
+        return self.make(window, numbers, symmetries)
+
+    def make(
+        self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
+    ) -> Samples:
+        """Samples of the positions `numbers`, each through the symmetry of that index (0: identity)."""
+        if window.longest >= len(self._line):
+            self._line = np.zeros((window.longest + 1, self._game.state_words), dtype=np.uint64)
+        count, rings = len(numbers), window.rings
+        room = int(rings.visited[numbers % len(rings.visited)].sum(dtype=np.int64))
+        words = np.empty((count, len(self._packed)), dtype=np.uint64)
+        classes = np.empty(count, dtype=np.int64)
+        rows = np.empty(room, dtype=np.int64)
+        actions = np.empty(room, dtype=np.int64)
+        shares = np.empty(room, dtype=np.float32)
+        entries = self._write(
+            rings,
+            window.starts,
+            numbers,
+            symmetries,
+            self._cell_maps,
+            self._action_maps,
+            self._history,
+            self._game.bit_planes(self._history) * self._game.words_per_plane,
+            self._game.words_per_plane,
+            self._line,
+            self._packed,
+            words,
+            classes,
+            rows,
+            actions,
+            shares,
+        )
+        return Samples(words, classes, rows[:entries], actions[:entries], shares[:entries])

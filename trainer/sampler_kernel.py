@@ -1,0 +1,134 @@
+"""Jitted making of training samples: play a game again up to a position, encode it, write its targets.
+
+The rules are bound per game by `games.jit.specialise`; the names below stand for them until then.
+`tests/trainer/naive_sampler.py` is the slow twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import Line
+from trainer.window import Rings
+
+WORD_BITS = 64
+
+
+def _unbound(*_: Any) -> Any:
+    raise RuntimeError("this name is bound to the rules of a game by games.jit.specialise")
+
+
+play: Callable[..., Any] = _unbound
+side_to_move: Callable[..., Any] = _unbound
+encode: Callable[..., Any] = _unbound
+
+
+def replay_to(rings: Rings, first: int, ply: int, line: Line) -> None:
+    """Fill `line[1 .. ply]` from `line[0]` with the actions numbered `first .. first + ply - 1`."""
+    capacity = len(rings.action)
+    index = first % capacity
+    for i in range(ply):
+        play(line[i], np.int64(rings.action[index]), line[i + 1])
+        index += 1
+        if index == capacity:
+            index = 0
+
+
+def permute_planes(
+    source: npt.NDArray[np.uint64],
+    cells: npt.NDArray[np.int64],
+    bit_words: int,
+    words_per_plane: int,
+    target: npt.NDArray[np.uint64],
+) -> None:
+    """Move every bit of the bit planes from cell `i` to `cells[i]`; scalar planes stay as they are."""
+    one = np.uint64(1)
+    for word in range(len(source)):
+        target[word] = np.uint64(0) if word < bit_words else source[word]
+    for plane in range(0, bit_words, words_per_plane):
+        for cell in range(len(cells)):
+            bit = source[plane + cell // WORD_BITS] >> np.uint64(cell % WORD_BITS)
+            moved = cells[cell]
+            target[plane + moved // WORD_BITS] |= (bit & one) << np.uint64(moved % WORD_BITS)
+
+
+def write_policy(
+    rings: Rings,
+    visit: int,
+    count: int,
+    actions_map: npt.NDArray[np.int64],
+    actions: npt.NDArray[np.int64],
+    shares: npt.NDArray[np.float32],
+) -> None:
+    """Visits numbered `visit .. visit + count - 1` as actions and their shares of all visits."""
+    capacity = len(rings.visit_action)
+    total = np.int64(0)
+    for i in range(count):
+        total += np.int64(rings.visit_count[(visit + i) % capacity])
+    for i in range(count):
+        at = (visit + i) % capacity
+        actions[i] = actions_map[np.int64(rings.visit_action[at])]
+        shares[i] = np.float32(rings.visit_count[at]) / np.float32(total)
+
+
+def write_samples(
+    rings: Rings,
+    starts: Line,
+    numbers: npt.NDArray[np.int64],
+    symmetries: npt.NDArray[np.int64],
+    cell_maps: npt.NDArray[np.int64],
+    action_maps: npt.NDArray[np.int64],
+    history: int,
+    bit_words: int,
+    words_per_plane: int,
+    line: Line,
+    packed: npt.NDArray[np.uint64],
+    words: npt.NDArray[np.uint64],
+    classes: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    actions: npt.NDArray[np.int64],
+    shares: npt.NDArray[np.float32],
+) -> int:
+    """Samples for the positions `numbers`, each seen through symmetry `symmetries[row]` (0: as it is).
+
+    line     uint64[longest game + 1, state_words] scratch;  packed  uint64[feature words] scratch
+    words    uint64[n, feature words] features
+    classes  int64[n] 0 win, 1 draw, 2 loss, for the side to move
+    rows, actions, shares  [room] the policy target, sparse: share of the visits of `actions[i]` in
+             sample `rows[i]`; a sample that is no policy target has no entries. Returns how many.
+    """
+    at = 0
+    for row in range(len(numbers)):
+        index = numbers[row] % len(rings.action)
+        slot = np.int64(rings.game[index])
+        ply = numbers[row] - rings.game_first[slot]
+        line[0] = starts[rings.game_start[slot]]
+        replay_to(rings, rings.game_first[slot], ply, line)
+        symmetry = symmetries[row]
+        if symmetry == 0:
+            encode(line, ply + 1, history, words[row])
+        else:
+            encode(line, ply + 1, history, packed)
+            permute_planes(packed, cell_maps[symmetry], bit_words, words_per_plane, words[row])
+        outcome = np.int64(rings.game_outcome[slot])
+        value = outcome if side_to_move(line[ply]) == 0 else -outcome
+        classes[row] = 1 - value
+        if rings.is_target[index]:
+            count = np.int64(rings.visited[index])
+            visit = rings.game_visit[slot] + np.int64(rings.visit_offset[index])
+            rows[at : at + count] = row
+            write_policy(rings, visit, count, action_maps[symmetry], actions[at:], shares[at:])
+            at += count
+    return at
+
+
+KERNELS = {
+    "replay_to": replay_to,
+    "permute_planes": permute_planes,
+    "write_policy": write_policy,
+    "write_samples": write_samples,
+}

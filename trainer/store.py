@@ -1,0 +1,279 @@
+"""All games of a run, in one SQLite file: what is acknowledged is in here, for good.
+
+WAL with `synchronous=FULL`, so a commit that has returned survives kill and power loss; `UNIQUE(uid)`,
+so a game that is sent twice counts once. Many games go into one transaction (group commit), because
+the price of a commit is one fsync whatever is in it. Only one thread of one process writes; readers
+open the file read-only. apsw brings its own SQLite, newer than the WAL-reset fault mended in 3.51.3.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import zstandard
+
+from runtime.exits import Exit, Fatal
+
+log = logging.getLogger(__name__)
+
+STORED, DUPLICATE, CONFLICT, RETRY = "stored", "duplicate", "conflict", "retry"
+"""What `commit` says of each game; the words of GAME_ACK."""
+
+COMPRESSION_LEVEL = 3
+PAGE_SIZE = 8192
+"""Bytes; games are some kB, and SQLite reads such blobs fastest with pages of this size."""
+BUSY_TIMEOUT_MS = 2000
+"""How long a foreign lock (a `sqlite3` shell) may hold up a commit before games are sent back."""
+REJECTS_WITH_DATA = 1000
+"""Rejected games kept whole to look at; of later ones only the reason is kept."""
+MAX_RECORD = 8 * 1024 * 1024
+"""Bytes a stored game may unpack to, a guard against a damaged file."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS games(
+    seq INTEGER PRIMARY KEY,
+    uid BLOB NOT NULL UNIQUE,
+    sha256 BLOB NOT NULL,
+    source TEXT NOT NULL,
+    plies INTEGER NOT NULL,
+    outcome INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    version_min INTEGER NOT NULL,
+    version_max INTEGER NOT NULL,
+    received_at REAL NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS games_totals ON games(source, version_min, version_max, outcome, reason, plies);
+CREATE TABLE IF NOT EXISTS rejects(
+    seq INTEGER PRIMARY KEY,
+    uid BLOB NOT NULL,
+    sha256 BLOB NOT NULL,
+    source TEXT NOT NULL,
+    code TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    received_at REAL NOT NULL,
+    data BLOB
+);
+"""
+
+_INSERT = """
+INSERT OR IGNORE INTO games
+(uid, sha256, source, plies, outcome, reason, version_min, version_max, received_at, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A verified game on its way into the store; `data` is the record as it came."""
+
+    uid: bytes
+    sha256: bytes
+    source: str
+    plies: int
+    outcome: int
+    reason: str
+    version_min: int
+    version_max: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A game that was not taken, and why."""
+
+    uid: bytes
+    sha256: bytes
+    source: str
+    code: str
+    reason: str
+    data: bytes
+
+
+@dataclass
+class Totals:
+    """Counts over all stored games. They come from the file, so they survive restarts."""
+
+    games: Counter[str] = field(default_factory=Counter)
+    """By source: `workers`, `clients`."""
+    versions: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """By source: the weights versions that began or finished a game."""
+    outcomes: Counter[int] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    positions: int = 0
+
+    def add(
+        self, source: str, versions: tuple[int, int], outcome: int, reason: str, plies: int, games: int = 1
+    ) -> None:
+        self.games[source] += games
+        self.versions[source].update(versions)
+        self.outcomes[outcome] += games
+        self.reasons[reason] += games
+        self.positions += plies
+
+
+def _connect(path: Path, *, read_only: bool) -> Any:
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    connection = apsw.Connection(str(path), flags=flags)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
+class Store:
+    """The writing side. Raises Fatal when the file cannot be opened or belongs to another game."""
+
+    def __init__(self, path: Path, game: str) -> None:
+        self._path = path
+        self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
+        try:
+            self._connection = _connect(path, read_only=False)
+            self._prepare(game)
+        except apsw.Error as error:
+            raise Fatal(
+                f"cannot open the game store {path}: {error}. "
+                "Check that the folder is writable, or move the file away to start a new one.",
+                Exit.BAD_DATA,
+            ) from error
+        self.totals = self._count()
+
+    def _prepare(self, game: str) -> None:
+        execute = self._connection.execute
+        execute(f"PRAGMA page_size={PAGE_SIZE}")
+        execute("PRAGMA journal_mode=WAL")
+        execute("PRAGMA synchronous=FULL")
+        with self._transaction():
+            execute(_SCHEMA)
+            execute("INSERT OR IGNORE INTO meta VALUES ('game', ?)", (game,))
+        found = execute("SELECT value FROM meta WHERE key = 'game'").fetchone()[0]
+        if found != game:
+            raise Fatal(
+                f"{self._path} holds games of {found}, but this run plays {game}. Choose another --run.",
+                Exit.BAD_DATA,
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing. On a full disk SQLite itself rolls back, so there may be nothing left to do."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    def _count(self) -> Totals:
+        totals = Totals()
+        rows = self._connection.execute(
+            "SELECT source, version_min, version_max, outcome, reason, sum(plies), count(*) FROM games "
+            "GROUP BY source, version_min, version_max, outcome, reason"
+        )
+        for source, low, high, outcome, reason, plies, games in rows:
+            totals.add(source, (low, high), outcome, reason, plies, games)
+        return totals
+
+    @property
+    def newest(self) -> int:
+        """`seq` of the newest game, 0 when there is none."""
+        return int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM games").fetchone()[0])
+
+    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
+        """Store all in one transaction; a status for each entry, `retry` for all when the disk fails.
+
+        When this returns, every `stored` game is on the disk.
+        """
+        try:
+            with self._transaction():
+                statuses = [self._insert(entry) for entry in entries]
+                for reject in rejects:
+                    self._insert_reject(reject)
+        except (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.ReadOnlyError) as error:
+            log.error(
+                "games are NOT being stored: %s (%s). Free space or end what locks it; the games wait.",
+                error,
+                self._path,
+            )
+            return [RETRY] * len(entries)
+        for entry, status in zip(entries, statuses, strict=True):
+            if status == STORED:
+                versions = (entry.version_min, entry.version_max)
+                self.totals.add(entry.source, versions, entry.outcome, entry.reason, entry.plies)
+        return statuses
+
+    def _insert(self, entry: Entry) -> str:
+        execute = self._connection.execute
+        row = (
+            entry.uid,
+            entry.sha256,
+            entry.source,
+            entry.plies,
+            entry.outcome,
+            entry.reason,
+            entry.version_min,
+            entry.version_max,
+            time.time(),
+            self._compressor.compress(entry.data),
+        )
+        execute(_INSERT, row)
+        if self._connection.changes():
+            return STORED
+        known = execute("SELECT sha256 FROM games WHERE uid = ?", (entry.uid,)).fetchone()[0]
+        if known == entry.sha256:
+            return DUPLICATE
+        reason = "another game is stored under this uid"
+        self._insert_reject(Reject(entry.uid, entry.sha256, entry.source, CONFLICT, reason, entry.data))
+        return CONFLICT
+
+    def _insert_reject(self, reject: Reject) -> None:
+        execute = self._connection.execute
+        kept = execute("SELECT coalesce(max(seq), 0) FROM rejects").fetchone()[0]
+        data = self._compressor.compress(reject.data) if kept < REJECTS_WITH_DATA else None
+        execute(
+            "INSERT INTO rejects (uid, sha256, source, code, reason, received_at, data) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (reject.uid, reject.sha256, reject.source, reject.code, reject.reason, time.time(), data),
+        )
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class StoreReader:
+    """Reads stored games in order, beside a running writer."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = _connect(path, read_only=True)
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def first_of_newest(self, positions: int, last: int) -> int:
+        """`seq` from which on the games up to `last` hold at least `positions` positions, or 1."""
+        total = 0
+        rows = self._connection.execute(
+            "SELECT seq, plies FROM games WHERE seq <= ? ORDER BY seq DESC", (last,)
+        )
+        for seq, plies in rows:
+            total += plies
+            if total >= positions:
+                return int(seq)
+        return 1
+
+    def games(self, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+        """`(seq, record)` of the games `first .. last`, oldest first."""
+        rows = self._connection.execute(
+            "SELECT seq, data FROM games WHERE seq BETWEEN ? AND ? ORDER BY seq", (first, last)
+        )
+        for seq, data in rows:
+            yield int(seq), self._decompressor.decompress(data, max_output_size=MAX_RECORD)
+
+    def close(self) -> None:
+        self._connection.close()

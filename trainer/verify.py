@@ -1,0 +1,185 @@
+"""Is this a game that our rules and settings could have given? Checked before a game is stored.
+
+A trainer learns whatever it is fed, so nothing enters the store on a client's word: the game is
+replayed under the rules and its search targets are checked against the legal actions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from games.jit import specialise
+from games.spec import PLY_CAP, Game, outcome_for_first_player
+from protocol.errors import Code
+from protocol.records import GameRecord
+from protocol.settings import SelfPlaySettings
+from trainer import verify_kernel as kernel
+
+MAX_PLIES = 1 << 16
+"""Longest game any settings may ask for, so that scratch space is bounded."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a game is not taken: a code for counting, a sentence that names the ply for people."""
+
+    code: Code
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What every game of this run has in common."""
+
+    start: str
+    """Start position in the game's notation, empty for the usual one."""
+    max_plies: int
+    simulations: int
+
+    @classmethod
+    def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
+        """From the settings in WELCOME, zeros replaced by the game's own values."""
+        return cls(settings.start, settings.max_plies or game.max_plies, settings.simulations)
+
+
+class Verifier:
+    """Checks games of one kind. Holds scratch space: use one per thread."""
+
+    def __init__(self, game: Game) -> None:
+        self._game = game
+        self._replay = specialise(kernel.KERNELS, game.rules.bindings(), f"verify_{game.name}")["replay"]
+        self._side_to_move = game.rules.side_to_move
+        self._line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
+        self._legal = np.zeros(game.max_legal, dtype=np.uint16)
+        self._allowed = np.zeros(game.actions, dtype=np.int32)
+        self._report = np.zeros(3, dtype=np.int64)
+
+    def check(self, record: GameRecord, expected: Expected, newest_version: int) -> Rejection | None:
+        """None for an honest game, else the first thing that is wrong with it.
+
+        `newest_version` is the highest weights version that can have answered by now.
+        """
+        return (
+            self._check_settings(record, expected)
+            or self._check_columns(record)
+            or self._check_numbers(record, newest_version)
+            or self._check_replay(record)
+        )
+
+    def _check_settings(self, record: GameRecord, expected: Expected) -> Rejection | None:
+        if record.game != self._game.name:
+            return Rejection(Code.WRONG_GAME, f"a game of {record.game!r}; this run plays {self._game.name}")
+        for name in ("start", "max_plies", "simulations"):
+            found, wanted = getattr(record, name), getattr(expected, name)
+            if found != wanted:
+                return Rejection(
+                    Code.WRONG_SETTINGS, f"{name} is {found!r}, games of this run have {wanted!r}"
+                )
+        try:
+            start = self._game.notation.state_from_text(record.start)
+        except ValueError as error:
+            return Rejection(Code.BAD_START, f"the start position {record.start!r} cannot be read: {error}")
+        self._reserve(record.max_plies)
+        self._line[0] = start
+        return None
+
+    def _reserve(self, max_plies: int) -> None:
+        if min(max_plies, MAX_PLIES) >= len(self._line):
+            self._line = np.zeros((min(max_plies, MAX_PLIES) + 1, self._game.state_words), dtype=np.uint64)
+
+    def _check_columns(self, record: GameRecord) -> Rejection | None:
+        plies = record.plies
+        if plies == 0:
+            return Rejection(Code.BAD_RECORD, "a game without a move")
+        if plies > min(record.max_plies, MAX_PLIES):
+            return Rejection(Code.TOO_LONG, f"{plies} plies, but games end after {record.max_plies}")
+        for name in ("visited", "root_values", "flags", "versions"):
+            if len(getattr(record, name)) != plies:
+                return Rejection(
+                    Code.BAD_RECORD, f"{name} has {len(getattr(record, name))} entries for {plies} plies"
+                )
+        total = int(record.visited.sum(dtype=np.int64))
+        if total != len(record.visit_actions) or total != len(record.visits):
+            return Rejection(Code.BAD_RECORD, "visited does not add up to the length of the visit columns")
+        return None
+
+    def _check_numbers(self, record: GameRecord, newest_version: int) -> Rejection | None:
+        # Written so that NaN counts as outside.
+        outside = ~(np.abs(record.root_values) <= 1.0)
+        if outside.any():
+            ply = int(outside.argmax())
+            return Rejection(
+                Code.BAD_VALUES, f"ply {ply}: root value {record.root_values[ply]} is not in [-1, 1]"
+            )
+        if int(record.versions.max()) > newest_version:
+            ply = int((record.versions > newest_version).argmax())
+            return Rejection(
+                Code.UNKNOWN_VERSION,
+                f"ply {ply}: weights version {record.versions[ply]} is not out yet (newest {newest_version})",
+            )
+        return None
+
+    def _check_replay(self, record: GameRecord) -> Rejection | None:
+        fault = self._replay(
+            self._line,
+            self._legal,
+            self._allowed,
+            record.actions,
+            record.visited,
+            record.visit_actions,
+            record.visits,
+            record.flags,
+            record.simulations,
+            self._report,
+        )
+        ply, found, wanted = (int(number) for number in self._report)
+        if fault != kernel.FINE:
+            return self._fault(fault, ply, found, wanted)
+        return self._check_end(record, found)
+
+    def _fault(self, fault: int, ply: int, found: int, wanted: int) -> Rejection:
+        if fault == kernel.ILLEGAL_ACTION:
+            return Rejection(Code.ILLEGAL_ACTION, f"ply {ply}: action {found} is not legal")
+        if fault == kernel.PLAYED_ON:
+            return Rejection(
+                Code.PLAYED_ON, f"ply {ply}: the game was over already ({self._game.reason_name(found)})"
+            )
+        if fault == kernel.VISIT_UNKNOWN_ACTION:
+            return Rejection(Code.BAD_VISITS, f"ply {ply}: visits of action {found}, which is not legal")
+        if fault == kernel.VISIT_ORDER:
+            return Rejection(
+                Code.BAD_VISITS, f"ply {ply}: visits of action {found} after {wanted}; the order is ascending"
+            )
+        if fault == kernel.VISIT_ZERO:
+            return Rejection(Code.BAD_VISITS, f"ply {ply}: action {found} is listed with 0 visits")
+        return Rejection(
+            Code.BAD_VISITS, f"ply {ply}: {found} visits in all; at most {wanted} with the subtree kept"
+        )
+
+    def _check_end(self, record: GameRecord, ended: int) -> Rejection | None:
+        """`ended` is the end reason of the final position under the rules, 0 when it goes on."""
+        plies = record.plies
+        if ended:
+            reason = self._game.end_reasons[ended]
+            name = reason.name
+            mover = int(self._side_to_move(self._line[plies]))
+            outcome = outcome_for_first_player(reason.value, mover)
+        elif plies == record.max_plies:
+            name, outcome = PLY_CAP, 0
+        else:
+            return Rejection(Code.UNFINISHED, f"ply {plies}: the game is not over after its last move")
+        if record.reason != name:
+            return Rejection(
+                Code.WRONG_REASON, f"ply {plies}: ended by {name}, the record says {record.reason!r}"
+            )
+        if record.outcome != outcome:
+            return Rejection(
+                Code.WRONG_OUTCOME,
+                f"ply {plies}: the outcome of {name} is {outcome:+d}, the record says {record.outcome:+d}",
+            )
+        return None

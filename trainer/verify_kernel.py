@@ -1,0 +1,149 @@
+"""Jitted replay of a finished game under its rules: the checks that need the board.
+
+The rules are bound per game by `games.jit.specialise`; the names below stand for them until then.
+Counts are taken as int64 throughout: Numba makes float64 of int64 and uint64 together.
+`tests/trainer/naive_verify.py` is the slow twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import Line
+from protocol.records import POLICY_TARGET
+
+FINE = 0
+ILLEGAL_ACTION = 1
+PLAYED_ON = 2
+VISIT_UNKNOWN_ACTION = 3
+VISIT_ORDER = 4
+VISIT_ZERO = 5
+VISIT_SUM = 6
+
+PLY, FOUND, WANTED = 0, 1, 2
+"""Columns of the report: where, what was found, what would have been right."""
+
+
+def _unbound(*_: Any) -> Any:
+    raise RuntimeError("this name is bound to the rules of a game by games.jit.specialise")
+
+
+legal_actions: Callable[..., Any] = _unbound
+end_reason: Callable[..., Any] = _unbound
+play: Callable[..., Any] = _unbound
+
+
+def check_visits(
+    actions: npt.NDArray[np.uint16],
+    visits: npt.NDArray[np.uint16],
+    first: int,
+    last: int,
+    allowed: npt.NDArray[np.int32],
+    mark: int,
+    report: npt.NDArray[np.int64],
+) -> int:
+    """Fault of the visit columns `first .. last` of one ply, or FINE with their sum in FOUND.
+
+    `allowed[action] == mark` says that an action is legal at this ply.
+    """
+    total = 0
+    previous = -1
+    for i in range(first, last):
+        action = np.int64(actions[i])
+        report[FOUND] = action
+        report[WANTED] = previous
+        if action >= len(allowed) or allowed[action] != mark:
+            return VISIT_UNKNOWN_ACTION
+        if action <= previous:
+            return VISIT_ORDER
+        if visits[i] == 0:
+            return VISIT_ZERO
+        previous = action
+        total += np.int64(visits[i])
+    report[FOUND] = total
+    return FINE
+
+
+def visits_of(
+    actions: npt.NDArray[np.uint16], visits: npt.NDArray[np.uint16], first: int, last: int, action: int
+) -> int:
+    """Visits that `action` got at one ply, 0 when it has none."""
+    for i in range(first, last):
+        if np.int64(actions[i]) == action:
+            return np.int64(visits[i])
+    return 0
+
+
+def sum_allowed(total: int, simulations: int, kept: int, is_target: bool) -> bool:
+    """The root visit rule: `simulations` new visits, on top of the `kept` ones of the subtree or none.
+
+    A ply that is no policy target had a smaller search: its sum is bounded only.
+    """
+    if is_target:
+        return total in (simulations, simulations + kept)
+    return total <= simulations + kept
+
+
+def replay(
+    line: Line,
+    legal: npt.NDArray[np.uint16],
+    allowed: npt.NDArray[np.int32],
+    actions: npt.NDArray[np.uint16],
+    visited: npt.NDArray[np.uint16],
+    visit_actions: npt.NDArray[np.uint16],
+    visits: npt.NDArray[np.uint16],
+    flags: npt.NDArray[np.uint8],
+    simulations: int,
+    report: npt.NDArray[np.int64],
+) -> int:
+    """Play the game from `line[0]` and return the first fault, with its ply in `report[PLY]`.
+
+    line      uint64[plies + 1, state_words] scratch; row 0 is the start position
+    legal     [max_legal] scratch;  allowed  [actions of the game] scratch
+    report    int64[3]; after FINE, FOUND is the end reason of the final position (0: goes on)
+    """
+    allowed[:] = 0
+    first = 0
+    kept = 0
+    plies = len(actions)
+    for ply in range(plies):
+        report[PLY] = ply
+        count = legal_actions(line, ply + 1, legal)
+        ended = end_reason(line, ply + 1, count, False)
+        if ended != 0:
+            report[FOUND] = ended
+            return PLAYED_ON
+        mark = ply + 1
+        for i in range(count):
+            allowed[np.int64(legal[i])] = mark
+        action = np.int64(actions[ply])
+        report[FOUND] = action
+        if action >= len(allowed) or allowed[action] != mark:
+            return ILLEGAL_ACTION
+        last = first + np.int64(visited[ply])
+        fault = check_visits(visit_actions, visits, first, last, allowed, mark, report)
+        if fault != FINE:
+            return fault
+        is_target = (flags[ply] & POLICY_TARGET) != 0
+        if not sum_allowed(report[FOUND], simulations, kept, is_target):
+            report[WANTED] = simulations + kept
+            return VISIT_SUM
+        kept = max(visits_of(visit_actions, visits, first, last, action) - 1, 0)
+        first = last
+        play(line[ply], action, line[ply + 1])
+    report[PLY] = plies
+    count = legal_actions(line, plies + 1, legal)
+    report[FOUND] = end_reason(line, plies + 1, count, False)
+    return FINE
+
+
+KERNELS = {
+    "check_visits": check_visits,
+    "visits_of": visits_of,
+    "sum_allowed": sum_allowed,
+    "replay": replay,
+}

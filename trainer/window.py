@@ -1,0 +1,181 @@
+"""The replay window: the newest positions, in flat arrays that wrap around.
+
+A position costs 13 bytes plus 4 for each action its root visited, so twenty million positions of chess
+with some 20 visited actions each fit in 2 GB. Whole games are dropped, oldest first. Features are not
+kept: `trainer.sampler` plays a game again up to the position it wants.
+
+Positions, visits and games are numbered on and on; number `n` lives at `n % capacity` of its ring.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import Game, State
+from protocol.records import POLICY_TARGET, GameRecord
+
+
+class Rings(NamedTuple):
+    """The arrays, as the jitted sampler takes them."""
+
+    action: npt.NDArray[np.uint16]
+    """[positions] what was played."""
+    visited: npt.NDArray[np.uint16]
+    """[positions] root actions with visits."""
+    is_target: npt.NDArray[np.uint8]
+    """[positions] 1 when the visits are a policy target."""
+    game: npt.NDArray[np.uint32]
+    """[positions] slot of its game in the game ring."""
+    visit_offset: npt.NDArray[np.uint32]
+    """[positions] first visit, counted from the first visit of its game."""
+    visit_action: npt.NDArray[np.uint16]
+    """[visits]"""
+    visit_count: npt.NDArray[np.uint16]
+    """[visits]"""
+    game_first: npt.NDArray[np.int64]
+    """[games] number of its first position."""
+    game_visit: npt.NDArray[np.int64]
+    """[games] number of its first visit."""
+    game_plies: npt.NDArray[np.int32]
+    """[games]"""
+    game_outcome: npt.NDArray[np.int8]
+    """[games] +1, 0 or -1 for the first player."""
+    game_start: npt.NDArray[np.int32]
+    """[games] row of its start position in the table of starts."""
+
+
+def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.generic]) -> None:
+    at = number % len(ring)
+    head = min(len(values), len(ring) - at)
+    ring[at : at + head] = values[:head]
+    ring[: len(values) - head] = values[head:]
+
+
+class Window:
+    """The newest games, as many as fit into `positions` positions. One thread at a time may use it.
+
+    positions             capacity (AlphaZero: the positions of its last 1,000,000 games)
+    visited_per_position  room for visits, on average; 0 takes the game's mean number of legal actions
+    plies_per_game        room in the game table: games shorter than this on average fill it first
+    """
+
+    def __init__(
+        self, game: Game, positions: int, visited_per_position: float = 0.0, plies_per_game: float = 5.0
+    ) -> None:
+        self._notation = game.notation
+        visits = int(positions * (visited_per_position or game.mean_legal)) + 1
+        games = int(positions / plies_per_game) + 1
+        self.rings = Rings(
+            action=np.zeros(positions, np.uint16),
+            visited=np.zeros(positions, np.uint16),
+            is_target=np.zeros(positions, np.uint8),
+            game=np.zeros(positions, np.uint32),
+            visit_offset=np.zeros(positions, np.uint32),
+            visit_action=np.zeros(visits, np.uint16),
+            visit_count=np.zeros(visits, np.uint16),
+            game_first=np.zeros(games, np.int64),
+            game_visit=np.zeros(games, np.int64),
+            game_plies=np.zeros(games, np.int32),
+            game_outcome=np.zeros(games, np.int8),
+            game_start=np.zeros(games, np.int32),
+        )
+        self._start_rows: dict[str, int] = {}
+        self.starts: npt.NDArray[np.uint64] = np.zeros((0, game.state_words), dtype=np.uint64)
+        """[start positions, state_words] every start position seen."""
+        self._oldest_game = 0
+        self._next_game = 0
+        self._next_position = 0
+        self._next_visit = 0
+        self.longest = 0
+        """Plies of the longest game ever added; what a replay needs room for."""
+
+    @property
+    def capacity(self) -> int:
+        return len(self.rings.action)
+
+    @property
+    def games(self) -> int:
+        return self._next_game - self._oldest_game
+
+    @property
+    def first_position(self) -> int:
+        """Number of the oldest position that is still here."""
+        if not self.games:
+            return self._next_position
+        return int(self.rings.game_first[self._oldest_game % len(self.rings.game_first)])
+
+    @property
+    def positions(self) -> int:
+        return self._next_position - self.first_position
+
+    @property
+    def _visits(self) -> int:
+        if not self.games:
+            return 0
+        return self._next_visit - int(self.rings.game_visit[self._oldest_game % len(self.rings.game_visit)])
+
+    @property
+    def bytes_per_position(self) -> float:
+        """Memory of all rings when full, divided by the capacity."""
+        return sum(ring.nbytes for ring in self.rings) / self.capacity
+
+    @property
+    def mean_visited(self) -> float:
+        """Visited actions of an average position in the window."""
+        return self._visits / max(self.positions, 1)
+
+    def add(self, record: GameRecord) -> None:
+        """Append one verified game, dropping the oldest ones until it fits.
+
+        Raises ValueError when the game alone is larger than the window.
+        """
+        plies, visits = record.plies, len(record.visits)
+        if plies > self.capacity or visits > len(self.rings.visit_count):
+            raise ValueError(
+                f"a game of {plies} plies and {visits} visits does not fit into a window of "
+                f"{self.capacity} positions; choose a larger --window-positions"
+            )
+        self._make_room(plies, visits)
+        self._write_columns(record)
+        slot = self._next_game % len(self.rings.game_first)
+        self.rings.game_first[slot] = self._next_position
+        self.rings.game_visit[slot] = self._next_visit
+        self.rings.game_plies[slot] = plies
+        self.rings.game_outcome[slot] = record.outcome
+        self.rings.game_start[slot] = self._start_row(record.start)
+        self._next_game += 1
+        self._next_position += plies
+        self._next_visit += visits
+        self.longest = max(self.longest, plies)
+
+    def _make_room(self, plies: int, visits: int) -> None:
+        while self.games and (
+            self.positions + plies > self.capacity
+            or self._visits + visits > len(self.rings.visit_count)
+            or self.games == len(self.rings.game_first)
+        ):
+            self._oldest_game += 1
+
+    def _write_columns(self, record: GameRecord) -> None:
+        rings, at = self.rings, self._next_position
+        ends = np.cumsum(record.visited, dtype=np.uint32)
+        _put(rings.action, at, record.actions)
+        _put(rings.visited, at, record.visited)
+        _put(rings.is_target, at, record.flags & np.uint8(POLICY_TARGET))
+        slot = self._next_game % len(rings.game_first)
+        _put(rings.game, at, np.full(record.plies, slot, dtype=np.uint32))
+        _put(rings.visit_offset, at, ends - record.visited)
+        _put(rings.visit_action, self._next_visit, record.visit_actions)
+        _put(rings.visit_count, self._next_visit, record.visits)
+
+    def _start_row(self, text: str) -> int:
+        """Row of a start position in `starts`; there are few, so they are never dropped."""
+        row = self._start_rows.get(text)
+        if row is None:
+            state: State = self._notation.state_from_text(text)
+            row = self._start_rows[text] = len(self._start_rows)
+            self.starts = np.vstack([self.starts, state[None]])
+        return row
