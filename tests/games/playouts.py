@@ -1,0 +1,91 @@
+"""Random games through the jitted rules, made once and shared by the tests."""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from games import Game, get_game
+
+GAMES_EACH = 12
+
+
+class Playout(NamedTuple):
+    """One random game."""
+
+    line: npt.NDArray[np.uint64]
+    """[plies + 1, words]"""
+    actions: list[int]
+    reason: int
+    """0: it reached the cap on plies."""
+
+
+def legal(game: Game, line: npt.NDArray[np.uint64], n: int) -> list[int]:
+    """Legal actions of `line[n - 1]`."""
+    actions = np.zeros(game.max_legal, dtype=np.uint16)
+    return actions[: game.rules.legal_actions(line, n, actions)].tolist()
+
+
+def child_of(game: Game, state: npt.NDArray[np.uint64], action: int) -> npt.NDArray[np.uint64]:
+    child = np.zeros(game.state_words, dtype=np.uint64)
+    game.rules.play(state, action, child)
+    return child
+
+
+def replay(game: Game, actions: list[int]) -> npt.NDArray[np.uint64]:
+    """The line that `actions` make from the usual start."""
+    line = np.zeros((len(actions) + 1, game.state_words), dtype=np.uint64)
+    game.rules.start(line[0])
+    for ply, action in enumerate(actions):
+        game.rules.play(line[ply], action, line[ply + 1])
+    return line
+
+
+def features(
+    game: Game, line: npt.NDArray[np.uint64], n: int, history: int, fill: int = 0
+) -> npt.NDArray[np.uint64]:
+    """Packed features, written over words that held `fill`."""
+    words = np.full(game.feature_words(history), fill, dtype=np.uint64)
+    game.rules.encode(line, n, history, words)
+    return words
+
+
+def bits(game: Game, words: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.uint8]:
+    """[planes, cells] of the bit planes, checked to be empty beyond the board."""
+    planes = words[: game.bit_planes(history) * game.words_per_plane].astype("<u8").view(np.uint8)
+    unpacked = np.unpackbits(planes, bitorder="little").reshape(game.bit_planes(history), -1)
+    assert not unpacked[:, game.cells :].any()
+    return unpacked[:, : game.cells]
+
+
+def scalars(game: Game, words: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.float32]:
+    """[scalar planes], checked to leave the upper half of each word empty."""
+    tail = words[game.bit_planes(history) * game.words_per_plane :]
+    assert not (tail >> np.uint64(32)).any()
+    return tail.astype(np.uint32).view(np.float32)
+
+
+@functools.cache
+def playouts(name: str) -> tuple[Playout, ...]:
+    """The same random games each time."""
+    game, rng = get_game(name), random.Random(f"playouts of {name}")
+    return tuple(_playout(game, rng) for _ in range(GAMES_EACH))
+
+
+def _playout(game: Game, rng: random.Random) -> Playout:
+    line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
+    game.rules.start(line[0])
+    actions: list[int] = []
+    while len(actions) < game.max_plies:
+        choices = legal(game, line, len(actions) + 1)
+        reason = game.rules.end_reason(line, len(actions) + 1, len(choices), False)
+        if reason:
+            return Playout(line[: len(actions) + 1].copy(), actions, reason)
+        actions.append(rng.choice(choices))
+        game.rules.play(line[len(actions) - 1], actions[-1], line[len(actions)])
+    n = len(actions) + 1
+    return Playout(line, actions, game.rules.end_reason(line, n, len(legal(game, line, n)), False))

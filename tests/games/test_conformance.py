@@ -1,0 +1,201 @@
+"""What the rest of the system takes for granted of any game. A new game passes this before it is used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from naive_games import NAIVE_NAMES, naive_game
+from playouts import bits, child_of, features, legal, playouts, replay, scalars
+
+from games import GAME_NAMES, Game, get_game
+from games.spec import PLY_CAP, outcome_for_first_player
+
+HISTORIES = (1, 3)
+
+
+@pytest.fixture(params=GAME_NAMES)
+def game(request: pytest.FixtureRequest) -> Game:
+    return get_game(request.param)
+
+
+def test_the_description_is_consistent(game: Game) -> None:
+    """Sizes fit each other, and the reasons of the end are named and valued."""
+    assert game.end_reasons[0].value == 0
+    names = [reason.name for reason in game.end_reasons]
+    assert len(set(names)) == len(names)
+    assert PLY_CAP not in names
+    assert {reason.value for reason in game.end_reasons} <= {-1, 0, 1}
+    assert game.max_legal <= game.actions <= 65535
+    assert game.policy_planes is None or game.policy_planes * game.cells == game.actions
+    assert 1 <= game.mean_legal <= game.max_legal
+
+
+def test_unknown_games_are_named() -> None:
+    """The message lists what there is."""
+    with pytest.raises(ValueError, match="tic_tac_toe"):
+        get_game("ludo")
+
+
+def test_the_start_is_the_first_players_move(game: Game) -> None:
+    """The usual start, by the rules and by its empty text, goes on and is the first player's."""
+    line = replay(game, [])
+    actions = legal(game, line, 1)
+    assert game.rules.side_to_move(line[0]) == 0
+    assert game.rules.end_reason(line, 1, len(actions), False) == 0
+    assert np.array_equal(game.notation.state_from_text(""), line[0])
+
+
+def test_legal_actions_are_in_range_distinct_and_repeatable(game: Game) -> None:
+    """At every position of random games, and there are some while the game goes on."""
+    for playout in playouts(game.name):
+        for n in range(1, len(playout.line)):
+            actions = legal(game, playout.line, n)
+            assert 1 <= len(actions) == len(set(actions)) <= game.max_legal
+            assert all(action < game.actions for action in actions)
+            assert actions == legal(game, playout.line, n)
+
+
+def test_playing_leaves_the_parent_and_turns_the_side(game: Game) -> None:
+    """The parent is as before, the child is the other side's, and the same move makes the same child."""
+    for playout in playouts(game.name):
+        for ply, action in enumerate(playout.actions):
+            parent = playout.line[ply].copy()
+            child = child_of(game, parent, action)
+            assert np.array_equal(parent, playout.line[ply])
+            assert np.array_equal(child, playout.line[ply + 1])
+            assert game.rules.side_to_move(child) == 1 - game.rules.side_to_move(parent) == (ply + 1) % 2
+
+
+def test_every_game_ends(game: Game) -> None:
+    """By a known reason or at the cap on its length, and not before the last position."""
+    for playout in playouts(game.name):
+        assert 0 <= playout.reason < len(game.end_reasons)
+        assert playout.reason or len(playout.actions) == game.max_plies
+        for n in range(1, len(playout.line)):
+            assert game.rules.end_reason(playout.line, n, len(legal(game, playout.line, n)), False) == 0
+
+
+def test_a_search_never_ends_a_game_later_than_the_rules(game: Game) -> None:
+    """Where the rules end a game, a search sees an end of the same value."""
+    for playout in playouts(game.name):
+        n = len(playout.line)
+        in_search = game.rules.end_reason(playout.line, n, len(legal(game, playout.line, n)), True)
+        if playout.reason:
+            assert game.end_reasons[in_search].value == game.end_reasons[playout.reason].value
+            assert in_search != 0
+
+
+def test_values_and_outcomes_convert_both_ways(game: Game) -> None:
+    """A loss of the side to move is a win of the player who moved last."""
+    for playout in playouts(game.name):
+        value = game.end_reasons[playout.reason].value
+        side = int(game.rules.side_to_move(playout.line[-1]))
+        outcome = outcome_for_first_player(value, side)
+        assert outcome_for_first_player(outcome, side) == value
+        if value == -1:
+            assert outcome == (1 if len(playout.actions) % 2 == 1 else -1)
+
+
+def test_positions_survive_their_text(game: Game) -> None:
+    """Text of a state gives that state again, at every position of random games."""
+    for playout in playouts(game.name):
+        for state in playout.line:
+            assert np.array_equal(game.notation.state_from_text(game.notation.state_to_text(state)), state)
+
+
+def test_actions_survive_their_text(game: Game) -> None:
+    """Every legal action has a text of its own, which gives that action again."""
+    for playout in playouts(game.name):
+        for n in range(1, len(playout.line), 7):
+            state, actions = playout.line[n - 1], legal(game, playout.line, n)
+            texts = [game.notation.action_to_text(state, action) for action in actions]
+            assert [game.notation.action_from_text(state, text) for text in texts] == actions
+            assert len(set(texts)) == len(texts)
+
+
+def test_nonsense_is_refused_with_a_sentence(game: Game) -> None:
+    """Text that is no position or no move raises ValueError that says something."""
+    start = game.notation.state_from_text("")
+    with pytest.raises(ValueError, match=r"\w \w"):
+        game.notation.state_from_text("nonsense")
+    for text in ("nonsense", "", "0", "-1"):
+        with pytest.raises(ValueError, match=r"\w \w"):
+            game.notation.action_from_text(start, text)
+
+
+def test_the_picture_has_all_rows(game: Game) -> None:
+    """A drawn board has at least one line a row."""
+    for playout in playouts(game.name)[:2]:
+        assert len(game.notation.draw(playout.line[-1]).splitlines()) >= game.rows
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_features_are_written_whole(game: Game, history: int) -> None:
+    """Whatever the words held before; nothing lies beyond the board, and scalars are in [0, 1]."""
+    for playout in playouts(game.name):
+        for n in range(1, len(playout.line) + 1, 5):
+            words = features(game, playout.line, n, history)
+            assert np.array_equal(words, features(game, playout.line, n, history, fill=2**64 - 1))
+            assert bits(game, words, history).any() or n == 1
+            assert ((scalars(game, words, history) >= 0) & (scalars(game, words, history) <= 1)).all()
+
+
+def test_history_adds_planes_behind_and_none_before_the_start(game: Game) -> None:
+    """Longer history keeps the newer planes and scalars; positions before the start are empty."""
+    for playout in playouts(game.name):
+        for n in (1, 2, len(playout.line)):
+            short, long = (features(game, playout.line, n, history) for history in (1, 4))
+            assert np.array_equal(bits(game, long, 4)[: game.planes_per_position], bits(game, short, 1))
+            assert np.array_equal(scalars(game, long, 4), scalars(game, short, 1))
+            assert not bits(game, long, 4)[min(n, 4) * game.planes_per_position :].any()
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+@pytest.mark.parametrize("name", NAIVE_NAMES)
+def test_features_are_those_of_the_naive_twin(name: str, history: int) -> None:
+    """Bit by bit, seen by the side to move of the newest position."""
+    game = get_game(name)
+    for playout in playouts(name):
+        twin = naive_game(name)
+        for n in range(1, len(playout.line) + 1):
+            packed = bits(game, features(game, playout.line, n, history), history)
+            assert packed.tolist() == twin.planes(history)
+            if n <= len(playout.actions):
+                twin.play(playout.actions[n - 1])
+
+
+@pytest.mark.parametrize("name", NAIVE_NAMES)
+def test_the_board_is_turned_to_the_side_to_move(name: str) -> None:
+    """What was own before a move is the other's after it, and one new stone is the other's too."""
+    game = get_game(name)
+    for playout in playouts(name):
+        for n in range(1, len(playout.line)):
+            own, other = bits(game, features(game, playout.line, n, 1), 1)
+            next_own, next_other = bits(game, features(game, playout.line, n + 1, 1), 1)
+            assert np.array_equal(next_own, other)
+            assert (next_other >= own).all()
+            assert next_other.sum() == own.sum() + 1
+
+
+def test_symmetries_are_permutations(game: Game) -> None:
+    """Each names every cell and every action once, and none is the identity or another's copy."""
+    maps = [tuple(symmetry.cells) for symmetry in game.symmetries]
+    assert len({*maps, tuple(range(game.cells))}) == len(maps) + 1
+    for symmetry in game.symmetries:
+        assert sorted(symmetry.cells.tolist()) == list(range(game.cells))
+        assert sorted(symmetry.actions.tolist()) == list(range(game.actions))
+
+
+def test_the_rules_do_not_see_symmetries(game: Game) -> None:
+    """A mirrored game has the mirrored legal actions and features, and ends alike."""
+    for symmetry in game.symmetries:
+        for playout in playouts(game.name)[:4]:
+            mapped = replay(game, [int(symmetry.actions[action]) for action in playout.actions])
+            for n in range(1, len(playout.line) + 1):
+                actions, mapped_actions = legal(game, playout.line, n), legal(game, mapped, n)
+                assert {int(symmetry.actions[action]) for action in actions} == set(mapped_actions)
+                planes, mapped_planes = (
+                    bits(game, features(game, line, n, 2), 2) for line in (playout.line, mapped)
+                )
+                assert np.array_equal(mapped_planes[:, symmetry.cells], planes)
+            assert game.rules.end_reason(mapped, n, len(mapped_actions), False) == playout.reason

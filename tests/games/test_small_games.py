@@ -1,0 +1,159 @@
+"""Tic-tac-toe counted to the end, Connect Four against known counts and a twin in plain Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from naive_games import NAIVE_NAMES, naive_game
+from playouts import child_of, legal, playouts
+
+from games import connect_four, get_game, tic_tac_toe
+from games.jit import jit
+from games.spec import outcome_for_first_player
+
+
+@pytest.fixture(scope="module")
+def tic_tac_toe_tree() -> dict[bytes, Counter[int]]:
+    """For every reachable position, how many games from it have each outcome."""
+    game, tree = tic_tac_toe.GAME, {}
+
+    def count(state: np.ndarray) -> Counter[int]:
+        if state.tobytes() not in tree:
+            line = state.reshape(1, -1)
+            actions = legal(game, line, 1)
+            reason = game.rules.end_reason(line, 1, len(actions), False)
+            value = game.end_reasons[reason].value
+            ended = Counter({outcome_for_first_player(value, int(game.rules.side_to_move(state))): 1})
+            played = (count(child_of(game, state, action)) for action in actions)
+            tree[state.tobytes()] = ended if reason else sum(played, Counter())
+        return tree[state.tobytes()]
+
+    count(game.notation.state_from_text(""))
+    return tree
+
+
+def test_tic_tac_toe_has_5478_positions(tic_tac_toe_tree: dict[bytes, Counter[int]]) -> None:
+    """All positions that games reach, counted one by one."""
+    assert len(tic_tac_toe_tree) == 5478
+
+
+def test_tic_tac_toe_has_255168_games(tic_tac_toe_tree: dict[bytes, Counter[int]]) -> None:
+    """131184 are won by the first player, 77904 by the second, 46080 are draws."""
+    games = tic_tac_toe_tree[bytes(24)]
+    assert games == {1: 131184, -1: 77904, 0: 46080}
+    assert games.total() == 255168
+
+
+@jit
+def perft(state: np.ndarray, depth: int, line: np.ndarray, actions: np.ndarray) -> int:
+    """Sequences of `depth` actions from `state`; line [depth + 1, words], actions [depth + 1, columns]."""
+    line[depth] = state
+    here = line[depth : depth + 1]
+    if depth == 0:
+        return 1
+    count = connect_four.legal_actions(here, 1, actions[depth])
+    if connect_four.end_reason(here, 1, count, False) != 0:
+        return 0
+    total = 0
+    for index in range(count):
+        connect_four.play(line[depth], actions[depth, index], line[depth - 1])
+        total += perft(line[depth - 1].copy(), depth - 1, line, actions)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("depth", "sequences"),
+    [(1, 7), (2, 49), (3, 343), (4, 2401), (5, 16807), (6, 117649), (7, 823536), (8, 5673234)],
+)
+def test_connect_four_has_the_published_counts(depth: int, sequences: int) -> None:
+    """Numbers of move sequences, the last two less than 7 ** depth: columns fill up and games end."""
+    start = connect_four.GAME.notation.state_from_text("")
+    line = np.zeros((depth + 1, 3), dtype=np.uint64)
+    assert perft(start, depth, line, np.zeros((depth + 1, 7), dtype=np.uint16)) == sequences
+
+
+@pytest.mark.parametrize("name", NAIVE_NAMES)
+def test_random_games_go_as_in_the_naive_twin(name: str) -> None:
+    """Legal actions, end, reason and outcome agree at every position."""
+    game = get_game(name)
+    for playout in playouts(name):
+        twin = naive_game(name)
+        for n, action in enumerate(playout.actions, start=1):
+            assert legal(game, playout.line, n) == twin.legal()
+            assert twin.end() is None
+            twin.play(action)
+        value = game.end_reasons[playout.reason].value
+        outcome = outcome_for_first_player(value, int(game.rules.side_to_move(playout.line[-1])))
+        assert twin.end() == (game.reason_name(playout.reason), outcome)
+
+
+def four_at(cells: list[int]) -> bool:
+    return bool(connect_four.has_four(np.uint64(sum(1 << cell for cell in cells))))
+
+
+def test_every_four_in_a_row_is_seen_and_nothing_else() -> None:
+    """All 69 fours win; a run that leaves the board at the side and comes back in does not."""
+    rows, cols = connect_four.ROWS, connect_four.COLS
+    fours = wrapped = 0
+    for cell in range(rows * cols):
+        for up, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+            cells = [cell + step * (up * cols + right) for step in range(4)]
+            end_row, end_col = cell // cols + 3 * up, cell % cols + 3 * right
+            inside = end_row < rows and 0 <= end_col < cols
+            if not inside and max(cells) >= rows * cols:
+                continue
+            assert four_at(cells) is inside
+            fours, wrapped = fours + inside, wrapped + (not inside)
+    assert fours == 69
+    assert wrapped > 0
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "reason"),
+    [
+        (tic_tac_toe.GAME.notation.state_from_text, "x../...", "2 rows, expected 3"),
+        (tic_tac_toe.GAME.notation.state_from_text, "x../..../...", "row 2 from the top has 4 cells"),
+        (tic_tac_toe.GAME.notation.state_from_text, "x../.?./...", "row 2 from the top: '.' is none"),
+        (tic_tac_toe.GAME.notation.state_from_text, "o../.../...", "0 x and 1 o"),
+        (tic_tac_toe.GAME.notation.state_from_text, "xx./x../...", "3 x and 0 o"),
+        (tic_tac_toe.GAME.notation.state_from_text, "xxx/ooo/...", "x has won and is to move"),
+        (tic_tac_toe.GAME.notation.state_from_text, "xxx/ooo/x..", "o has won and is to move"),
+        (
+            connect_four.GAME.notation.state_from_text,
+            "/".join(["......."] * 4 + ["x......", "......."]),
+            "column 1",
+        ),
+    ],
+)
+def test_impossible_positions_are_refused_with_the_reason(
+    read: Callable[[str], np.ndarray], text: str, reason: str
+) -> None:
+    """The message says which row, count or column is wrong."""
+    with pytest.raises(ValueError, match=reason.replace("?", r"\?")):
+        read(text)
+
+
+def test_an_illegal_move_lists_the_legal_ones() -> None:
+    """The message says what could be typed instead."""
+    notation = tic_tac_toe.GAME.notation
+    state = notation.state_from_text("x../.o./...")
+    with pytest.raises(ValueError, match="'5' is no legal cell here; legal: 1 2 3 4 6 8 9"):
+        notation.action_from_text(state, "5")
+    with pytest.raises(ValueError, match="over"):
+        notation.action_from_text(notation.state_from_text("xxx/oo./..."), "1")
+
+
+def test_the_drawing_shows_the_board_from_the_first_players_side() -> None:
+    """Row 0 is at the bottom, column numbers below it."""
+    state = connect_four.GAME.notation.state_from_text("")
+    for column in (3, 3, 0):
+        state = child_of(connect_four.GAME, state, column)
+    assert connect_four.GAME.notation.draw(state).splitlines()[-4:] == [
+        ". . . o . . .",
+        "x . . x . . .",
+        "1 2 3 4 5 6 7",
+        "o to move",
+    ]
