@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runtime.aio import Stop
+from runtime.config import without_settings
 from runtime.exits import NOT_RETRIED, Exit, Fatal
 
 log = logging.getLogger(__name__)
@@ -114,8 +115,8 @@ class Children:
     ) -> None:
         """Have `argv` running under this name, from now on or from the beginning of `run`.
 
-        `env` is added to this process's. `on_exit(code)` is called after each end; codes below 0 are
-        signals. Without `restart` it runs once.
+        `env` is added to this process's environment less our settings (`AZ_*`). `on_exit(code)` is
+        called after each end; codes below 0 are signals. Without `restart` it runs once.
         """
         child = Child(name, argv, env or {}, restart, on_exit, sink or self._sink)
         self._children[name] = child
@@ -171,7 +172,7 @@ class Children:
         child.tail.clear()
         process = await asyncio.create_subprocess_exec(
             *child.argv,
-            env={**os.environ, **child.env, PARENT_VARIABLE: str(os.getpid())},
+            env={**without_settings(os.environ), **child.env, PARENT_VARIABLE: str(os.getpid())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

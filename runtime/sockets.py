@@ -184,12 +184,12 @@ class Channel:
         self._loop.add_reader(self._fd, self._drain)
         self._drain_soon()
 
-    def close(self) -> None:
-        """Stop reading and close the socket. May be called more than once."""
+    def close(self, linger: int = 0) -> None:
+        """Stop reading and close the socket; what was sent gets `linger` milliseconds to leave."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._fd)
         self._loop = None
-        self.socket.close(0)
+        self.socket.close(linger)
 
     def send(self, frames: Sequence[Frame]) -> bool:
         """Hand a message over; False if the peer is gone or its queue is full. Arrays are copied."""

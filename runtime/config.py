@@ -1,0 +1,265 @@
+"""Settings of a command: defaults < TOML file (`--config`) < environment (`AZ_*`) < flags.
+
+A command's settings are one frozen dataclass whose field docstrings become the help texts. A key or
+variable that means nothing is an error that names the nearest one, never ignored: a setting that
+silently does nothing costs a day of self-play. Supported types: int, float, str, bool, Path, Literal,
+those `| None`, and dataclasses of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import sys
+import tomllib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from runtime.exits import Exit, Fatal
+
+T = TypeVar("T")
+
+PREFIX = "AZ_"
+NOT_SETTINGS = frozenset({"AZ_JIT_CACHE"})
+"""Variables with our prefix that are no command's setting."""
+
+_BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}
+_BOOLEANS["off"] = False
+
+
+def load(
+    config_class: type[T],
+    argv: Sequence[str] | None = None,
+    *,
+    command: str,
+    examples: tuple[str, str, str],
+    description: str,
+) -> T:
+    """The settings of `command`. `argv` without the program's name; None takes this process's.
+
+    Raises Fatal(CONFIG) for a wrong file or variable, and exits with 2 for a wrong flag. `--help` and
+    `--print-config` print and exit with 0.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    file = _take_option(arguments, "--config")
+    printing = "--print-config" in arguments
+    arguments = [argument for argument in arguments if argument != "--print-config"]
+    values = _from_file(config_class, Path(file)) if file is not None else {}
+    _merge(values, _from_environment(config_class, os.environ, command))
+    config = _parse_flags(config_class, values, arguments, command, examples, description)
+    if printing:
+        print(to_toml(config), end="")
+        raise SystemExit(Exit.OK)
+    return config
+
+
+def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a child process: our settings are passed to it as flags, not by chance."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS
+    }
+
+
+# ---- Flags ---------------------------------------------------------------------------------------
+
+
+def _parse_flags(
+    config_class: type[T],
+    values: dict[str, Any],
+    arguments: list[str],
+    command: str,
+    examples: tuple[str, str, str],
+    description: str,
+) -> T:
+    import tyro  # not at the top: processes that need no flags do not pay for it
+
+    if "--help" in arguments or "-h" in arguments:
+        print("examples:", *(f"  {example}" for example in examples), "", sep="\n")
+    about = (
+        f"{description}\n\nSettings are taken from defaults, then --config FILE.toml, then {PREFIX}* "
+        f"environment variables (--some.thing is {PREFIX}SOME_THING), then flags; the last one counts. "
+        "--print-config prints the result as TOML and exits."
+    )
+    default = _build(config_class, values, tyro.MISSING)
+    return tyro.cli(config_class, prog=command, description=about, args=arguments, default=default)
+
+
+def _take_option(arguments: list[str], name: str) -> str | None:
+    """Remove `name VALUE` or `name=VALUE` from the arguments and return the value."""
+    for index, argument in enumerate(arguments):
+        if argument.startswith(f"{name}="):
+            del arguments[index]
+            return argument.partition("=")[2]
+        if argument == name:
+            if index + 1 == len(arguments):
+                print(f"{name} needs a file name", file=sys.stderr)
+                raise SystemExit(Exit.USAGE)
+            value = arguments[index + 1]
+            del arguments[index : index + 2]
+            return value
+    return None
+
+
+def _build(config_class: type[T], values: Mapping[str, Any], missing: Any, base: Any = None) -> T:
+    """An instance from nested `values`, over `base` or the class's defaults, or `missing`."""
+    arguments: dict[str, Any] = {}
+    hints = get_type_hints(config_class)
+    for field in dataclasses.fields(cast(Any, config_class)):
+        if base is not None:
+            default = getattr(base, field.name)
+        elif field.default is not dataclasses.MISSING:
+            default = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        else:
+            default = missing
+        if dataclasses.is_dataclass(hints[field.name]):
+            inner = None if default is missing else default
+            default = _build(cast(type, hints[field.name]), values.get(field.name, {}), missing, inner)
+        elif field.name in values:
+            default = values[field.name]
+        arguments[field.name] = default
+    return config_class(**arguments)
+
+
+# ---- File and environment ------------------------------------------------------------------------
+
+
+def _settings(config_class: type, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """All settings as (path, type), those of nested dataclasses too."""
+    hints = get_type_hints(config_class)
+    for field in dataclasses.fields(config_class):
+        kind = hints[field.name]
+        if dataclasses.is_dataclass(kind):
+            yield from _settings(cast(type, kind), (*path, field.name))
+        else:
+            yield (*path, field.name), kind
+
+
+def _from_file(config_class: type, file: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Fatal(f"cannot read the settings file {file}: {error.strerror}", Exit.CONFIG) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Fatal(f"{file} is not TOML: {error}", Exit.CONFIG) from error
+    known = dict(_settings(config_class))
+    values: dict[str, Any] = {}
+    for path, value in _entries(table):
+        if path not in known:
+            _unknown(f"{file}: {'.'.join(path)!r}", ".".join(path), [".".join(one) for one in known])
+        _put(values, path, _checked(value, known[path], f"{file}: {'.'.join(path)}"))
+    return values
+
+
+def _from_environment(config_class: type, environment: Mapping[str, str], command: str) -> dict[str, Any]:
+    known = {PREFIX + "_".join(path).upper(): (path, kind) for path, kind in _settings(config_class)}
+    values: dict[str, Any] = {}
+    for name in sorted(environment):
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
+            continue
+        if name not in known:
+            _unknown(f"the environment variable {name}", name, list(known), f" of {command}; unset it")
+        path, kind = known[name]
+        _put(values, path, _parsed(environment[name], kind, f"environment variable {name}"))
+    return values
+
+
+def _entries(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _entries(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        values = values.setdefault(key, {})
+    values[path[-1]] = value
+
+
+def _merge(values: dict[str, Any], over: Mapping[str, Any]) -> None:
+    for path, value in _entries(over):
+        _put(values, path, value)
+
+
+def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> None:
+    """Raise Fatal for a name that means nothing."""
+    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    hint = f"; the nearest is {nearest[0]!r}" if nearest else ""
+    raise Fatal(f"{what} is not a setting{more}{hint}; --help lists all", Exit.CONFIG)
+
+
+# ---- Values --------------------------------------------------------------------------------------
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _checked(value: Any, kind: Any, where: str) -> Any:
+    """A TOML value as the type of its setting, or Fatal(CONFIG)."""
+    for one in _alternatives(kind):
+        if get_origin(one) is Literal and value in get_args(one):
+            return value
+        if one is float and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if one is Path and isinstance(value, str):
+            return Path(value)
+        if one in (int, float, str, bool) and type(value) is one:
+            return value
+    raise Fatal(f"{where} must be {_type_name(kind)}, not {value!r}", Exit.CONFIG)
+
+
+def _parsed(text: str, kind: Any, where: str) -> Any:
+    """The text of a variable as the type of its setting, or Fatal(CONFIG)."""
+    for one in _alternatives(kind):
+        try:
+            if one is bool:
+                return _BOOLEANS[text.lower()]
+            if get_origin(one) is Literal:
+                return next(choice for choice in get_args(one) if str(choice) == text)
+            if one is not types.NoneType:
+                return one(text)
+        except (ValueError, KeyError, StopIteration):
+            continue
+    raise Fatal(f"{where} must be {_type_name(kind)}, not {text!r}", Exit.CONFIG)
+
+
+def _type_name(kind: Any) -> str:
+    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
+    known = [one for one in _alternatives(kind) if one is not types.NoneType]
+    return names.get(kind) or " or ".join(names.get(one, str(one)) for one in known)
+
+
+# ---- Back to TOML --------------------------------------------------------------------------------
+
+
+def to_toml(config: Any, table: str = "") -> str:
+    """The settings as a TOML file that `--config` takes. Settings that are None are left out."""
+    lines: list[str] = [f"\n[{table}]"] if table else []
+    nested: list[str] = []
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            nested.append(to_toml(value, f"{table}.{field.name}" if table else field.name))
+        elif value is not None:
+            lines.append(f"{field.name} = {_toml_value(value)}")
+    return "\n".join(lines) + "\n" + "".join(nested)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False)

@@ -1,0 +1,182 @@
+"""A connection that joins, stays alive and joins again: Channel + ClientSession + one timer.
+
+All decisions are the session's (`protocol.sessions`, pure); this file only carries them out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+
+from protocol.errors import Code
+from protocol.messages import AnyMessage, BadMessage, Goodbye, Hello, Message, Welcome, decode, encode
+from protocol.sessions import ClientSession, ClientState, Instruction, Joined, Lost, Refused, Send
+from runtime.exits import Exit, Fatal
+from runtime.sockets import LEAVES_LIMIT, Channel, Context, Frame, dealer
+
+log = logging.getLogger(__name__)
+
+WAIT_NOTICE = 60.0
+"""Seconds between two lines that say that the server is being waited for."""
+BYE_LINGER = 200
+"""Milliseconds that BYE has to get out."""
+REACT_AFTER = 0.001
+"""Seconds added to a due time, so that the timer never fires just before it."""
+
+OnMessage = Callable[[AnyMessage, list[memoryview]], None]
+
+
+class Connection:
+    """A DEALER connection to azserver. Callbacks run in the event loop and must not block.
+
+    `on_message(message, frames)`: every message that is not about the session itself.
+    `on_joined(welcome)`: a session has begun, also after each loss: send again what is unanswered.
+    `on_lost(reason)`: the session has ended; joining again is under way by itself.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        endpoint: str,
+        hello: Hello,
+        *,
+        on_message: OnMessage,
+        on_joined: Callable[[Welcome], None] = lambda _: None,
+        on_lost: Callable[[str], None] = lambda _: None,
+        max_wait: float = 0.0,
+        limit: int = LEAVES_LIMIT,
+        hwm: int = 64,
+        rng: random.Random | None = None,
+    ) -> None:
+        """`max_wait`: seconds without a session after which `run` gives up; 0: never. `limit`, `hwm`:
+        see `runtime.sockets.dealer`."""
+        self.endpoint = endpoint
+        self._socket = dealer(context, endpoint, limit=limit, hwm=hwm)
+        self._channel = Channel(self._socket, self._on_frames, self._on_writable)
+        self._session = ClientSession(hello, time.monotonic(), rng or random.Random())
+        self._on_message = on_message
+        self._on_joined = on_joined
+        self._on_lost = on_lost
+        self._max_wait = max_wait
+        self._unsent_hello: AnyMessage | None = None
+        self._changed = asyncio.Event()
+        """The session's next due time may have moved."""
+        self._refusal: Goodbye | None = None
+        self._alone_since = time.monotonic()
+        self._next_notice = 0.0
+        self.bad_messages = 0
+        """Messages from the server that could not be decoded; they are dropped."""
+
+    @property
+    def welcome(self) -> Welcome | None:
+        """Of the session at hand; None while there is none."""
+        return self._session.welcome
+
+    def send(self, message: Message, *frames: Frame) -> bool:
+        """False if there is no session or the queue is full: keep it and send it again later."""
+        return self._session.state is ClientState.JOINED and self._send(message, *frames)
+
+    async def run(self) -> None:
+        """Be connected until cancelled; says BYE at the end.
+
+        Raises Fatal(PROTOCOL or REFUSED) if the server sends this peer away for good, and
+        Fatal(UNREACHABLE) after `max_wait` without a session.
+        """
+        now = time.monotonic()
+        self._alone_since = now
+        self._next_notice = now + WAIT_NOTICE
+        self._channel.start()
+        try:
+            self._carry_out(self._session.start(now))
+            while True:
+                await self._wait_for_change()
+                self._raise_refusal()
+                self._changed.clear()
+                now = time.monotonic()
+                self._carry_out(self._session.tick(now))
+                self._watch_absence(now)
+        finally:
+            self._carry_out(self._session.leave(time.monotonic()))
+            self._channel.close(BYE_LINGER)
+
+    async def _wait_for_change(self) -> None:
+        """Until the session or the watch over its absence has something to do."""
+        dues = [due for due in (self._session.due(), self._absence_due()) if due is not None]
+        delay = max(0.0, min(dues) - time.monotonic()) + REACT_AFTER if dues else None
+        try:
+            async with asyncio.timeout(delay):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Send(message):
+                    sent = self._send(message)
+                    self._unsent_hello = message if isinstance(message, Hello) and not sent else None
+                case Joined(welcome):
+                    log.info("joined %s: run %s, game %s", self.endpoint, welcome.run, welcome.game)
+                    self._on_joined(welcome)
+                case Lost(reason):
+                    log.warning("lost the session with %s: %s; joining again", self.endpoint, reason)
+                    self._alone_since = time.monotonic()
+                    self._next_notice = self._alone_since + WAIT_NOTICE
+                    self._on_lost(reason)
+                case Refused(goodbye):
+                    self._refusal = goodbye
+            self._changed.set()
+
+    def _send(self, message: Message, *frames: Frame) -> bool:
+        sent = self._channel.send([encode(message), *frames])
+        if sent:
+            self._session.sent(time.monotonic())
+        return sent
+
+    def _on_frames(self, frames: list[memoryview]) -> None:
+        try:
+            message = decode(frames[0])
+        except BadMessage as error:
+            self.bad_messages += 1
+            log.warning("dropped a message from %s that is not ours: %s", self.endpoint, error)
+            return
+        self._carry_out(self._session.on_message(message, time.monotonic()))
+        if not isinstance(message, Welcome | Goodbye):
+            self._on_message(message, frames[1:])
+
+    def _on_writable(self) -> None:
+        """The connection came up: a HELLO that found none goes out now and not at its next turn."""
+        if self._unsent_hello is not None and self._send(self._unsent_hello):
+            self._unsent_hello = None
+
+    def _raise_refusal(self) -> None:
+        if self._refusal is None:
+            return
+        versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
+        code = Exit.PROTOCOL if self._refusal.code in versions else Exit.REFUSED
+        raise Fatal(f"{self.endpoint} refuses this session: {self._refusal.reason}", code)
+
+    def _absence_due(self) -> float | None:
+        if self.welcome is not None:
+            return None
+        give_up = self._alone_since + self._max_wait if self._max_wait else self._next_notice
+        return min(self._next_notice, give_up)
+
+    def _watch_absence(self, now: float) -> None:
+        """Say now and then that nobody answers; give up after `max_wait`."""
+        if self.welcome is not None:
+            return
+        alone = now - self._alone_since
+        if self._max_wait and alone >= self._max_wait:
+            raise Fatal(
+                f"no azserver answered at {self.endpoint} for {alone:.0f} s: check that it runs, that host "
+                "and port are right, and (from another machine) that it was started with --listen 0.0.0.0 "
+                "and no firewall is between",
+                Exit.UNREACHABLE,
+            )
+        if now >= self._next_notice:
+            log.warning("no azserver at %s for %.0f s: waiting for it", self.endpoint, alone)
+            self._next_notice = now + WAIT_NOTICE

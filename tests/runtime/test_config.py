@@ -1,0 +1,151 @@
+"""Settings: who overrides whom, and what is said about mistakes."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from protocol.settings import SelfPlaySettings
+from runtime.config import load, to_toml, without_settings
+from runtime.exits import Exit, Fatal
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings of the command under test."""
+
+    server: str
+    """Host of the server."""
+    workers: int = 1
+    """Processes."""
+    rate: float = 0.5
+    """Share."""
+    runs: Path = Path("runs")
+    """Folder."""
+    fast: bool = False
+    """Switch."""
+    device: Literal["cpu", "remote"] = "remote"
+    """Where networks run."""
+    limit: int | None = None
+    """At most."""
+    self_play: SelfPlaySettings = field(default_factory=lambda: SelfPlaySettings(simulations=32))
+    """How games are played."""
+
+
+EXAMPLES = ("aztest --server a", "aztest --server b", "aztest --server c")
+
+
+def settings(*argv: str) -> Config:
+    return load(Config, list(argv), command="aztest", examples=EXAMPLES, description="Tests.")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "settings.toml"
+    path.write_text('server = "file"\nworkers = 2\nrate = 1\n[self_play]\nsimulations = 64\nc_init = 2.0\n')
+    return path
+
+
+def test_later_sources_override_earlier_ones(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Defaults < file < environment < flags, each setting for itself."""
+    monkeypatch.setenv("AZ_WORKERS", "3")
+    monkeypatch.setenv("AZ_SELF_PLAY_C_INIT", "3.5")
+    monkeypatch.setenv("AZ_FAST", "yes")
+    config = settings(f"--config={file}", "--self-play.c-init", "4.5", "--device", "cpu")
+    assert (config.server, config.workers, config.rate, config.fast) == ("file", 3, 1.0, True)
+    assert (config.self_play.simulations, config.self_play.c_init) == (64, 4.5)
+    assert (config.runs, config.device, config.limit) == (Path("runs"), "cpu", None)
+
+
+def test_defaults_hold_without_any_source() -> None:
+    """Also those that a dataclass sets for a nested one."""
+    assert settings("--server", "here").self_play.simulations == 32
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("worker = 2", "'worker' is not a setting; the nearest is 'workers'"),
+        ("[self_play]\nsimulation = 2", "nearest is 'self_play.simulations'"),
+        ('workers = "two"', "workers must be a whole number, not 'two'"),
+        ("workers = true", "workers must be a whole number"),
+        ('device = "gpu"', "device must be one of 'cpu', 'remote'"),
+        ('limit = "x"', "limit must be a whole number, not 'x'"),
+        ("workers = ", "is not TOML"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(tmp_path: Path, text: str, message: str) -> None:
+    """Unknown keys and wrong types end with CONFIG and say what to do."""
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(Fatal, match=message.replace("[", r"\[")) as caught:
+        settings("--config", str(path), "--server", "x")
+    assert caught.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("AZ_WORKER", "1", "AZ_WORKER is not a setting of aztest.*nearest is 'AZ_WORKERS'"),
+        ("AZ_WORKERS", "many", "AZ_WORKERS must be a whole number"),
+        ("AZ_FAST", "maybe", "true or false"),
+    ],
+)
+def test_mistakes_in_the_environment_are_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    """A variable with our prefix that means nothing is never ignored."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(Fatal, match=message):
+        settings("--server", "x")
+
+
+def test_a_missing_file_is_named() -> None:
+    """With the path."""
+    with pytest.raises(Fatal, match=r"no-such\.toml"):
+        settings("--config", "no-such.toml")
+
+
+def test_a_wrong_flag_exits_with_2_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    """On stderr, without a traceback."""
+    with pytest.raises(SystemExit) as caught:
+        settings("--server", "x", "--worker", "3")
+    assert caught.value.code == Exit.USAGE
+    printed = capsys.readouterr().err
+    assert "--workers" in printed
+    assert "Traceback" not in printed
+
+
+def test_help_begins_with_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    """What people look for first; then every flag with its text."""
+    with pytest.raises(SystemExit) as caught:
+        settings("--help")
+    assert caught.value.code == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("examples:\n  aztest --server a\n")
+    assert "--self-play.simulations" in printed
+    assert "AZ_SOME_THING" in printed
+
+
+def test_print_config_prints_a_file_that_gives_the_same_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is printed can be passed to --config."""
+    flags = ("--server", 'a "quoted" host', "--workers", "5", "--self-play.simulations", "7")
+    with pytest.raises(SystemExit) as caught:
+        settings(*flags, "--print-config")
+    assert caught.value.code == 0
+    path = tmp_path / "printed.toml"
+    path.write_text(capsys.readouterr().out)
+    assert settings("--config", str(path)) == settings(*flags)
+    assert tomllib.loads(to_toml(settings(*flags)))["self_play"]["simulations"] == 7
+
+
+def test_children_do_not_inherit_settings() -> None:
+    """They get theirs as flags; the place of the compile cache is no setting."""
+    environment = {"AZ_WORKERS": "3", "AZ_JIT_CACHE": "/x", "PATH": "/bin"}
+    assert without_settings(environment) == {"AZ_JIT_CACHE": "/x", "PATH": "/bin"}

@@ -1,0 +1,153 @@
+"""A Connection against a server that lives in the same loop and may go away."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    AnyMessage,
+    GetStatus,
+    Goodbye,
+    Hello,
+    Status,
+    Welcome,
+    decode,
+    encode,
+)
+from protocol.sessions import SessionTable, hello_first
+from runtime.aio import Stop, run
+from runtime.connection import Connection
+from runtime.exits import Exit, Fatal
+from runtime.sockets import Channel, Context, new_context, router
+
+HELLO = Hello(PROTOCOL_VERSION, "watcher", "test")
+WELCOME = Welcome(1, "test", "run-1", "tic_tac_toe", {}, 64, 2, heartbeat=0.05, lease=5.0)
+
+
+class FakeServer:
+    """Joins everybody it knows how to; answers GET_STATUS."""
+
+    def __init__(self, context: Context, endpoint: str, answer: Welcome | Goodbye = WELCOME) -> None:
+        self.table = SessionTable(lambda *_: answer, lease=5.0, rng=random.Random(1))
+        self.received: asyncio.Queue[AnyMessage] = asyncio.Queue()
+        self.channel = Channel(router(context, [endpoint]), self.on_message)
+        self.channel.start()
+
+    def on_message(self, frames: list[memoryview]) -> None:
+        peer, message = bytes(frames[0]), decode(frames[1])
+        self.received.put_nowait(message)
+        if isinstance(message, Hello):
+            self.channel.send([peer, encode(self.table.join(peer, message, 0.0))])
+        elif self.table.touch(peer, 0.0) is None:
+            self.channel.send([peer, encode(hello_first())])
+        elif isinstance(message, GetStatus):
+            self.channel.send([peer, encode(Status({"games": 7})), b"frame"])
+
+
+def in_loop(script: Callable[[Context], Coroutine[Any, Any, None]]) -> None:
+    async def main(stop: Stop) -> None:
+        context = new_context()
+        async with asyncio.timeout(30):
+            await script(context)
+        context.destroy(0)
+
+    run(main)
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
+    """HELLO, WELCOME, then messages with frames both ways."""
+    answers: list[tuple[AnyMessage, bytes]] = []
+
+    async def script(context: Context) -> None:
+        server = FakeServer(context, f"ipc://{tmp_path}/s")
+        answered = asyncio.Event()
+
+        def on_message(message: AnyMessage, frames: list[memoryview]) -> None:
+            answers.append((message, bytes(frames[0])))
+            answered.set()
+
+        connection = Connection(
+            context,
+            f"ipc://{tmp_path}/s",
+            HELLO,
+            on_message=on_message,
+            on_joined=lambda _: connection.send(GetStatus()) and None,
+        )
+        assert not connection.send(GetStatus()), "nothing goes out before WELCOME"
+        task = asyncio.create_task(connection.run())
+        await answered.wait()
+        assert connection.welcome == WELCOME
+        await ended(task)
+        while type(await server.received.get()).__name__ != "Bye":
+            pass
+        server.channel.close()
+
+    in_loop(script)
+    assert answers == [(Status({"games": 7}), b"frame")]
+
+
+def test_it_joins_again_when_the_server_restarts(tmp_path: Path) -> None:
+    """A new server knows no session: it says so at the next PING, and the connection says HELLO."""
+
+    async def script(context: Context) -> None:
+        events: asyncio.Queue[str] = asyncio.Queue()
+        server = FakeServer(context, f"ipc://{tmp_path}/s")
+        connection = Connection(
+            context,
+            f"ipc://{tmp_path}/s",
+            HELLO,
+            on_message=lambda *_: None,
+            on_joined=lambda _: events.put_nowait("joined"),
+            on_lost=lambda _: events.put_nowait("lost"),
+        )
+        task = asyncio.create_task(connection.run())
+        assert await events.get() == "joined"
+        server.channel.close()
+        server = FakeServer(context, f"ipc://{tmp_path}/s")
+        assert [await events.get(), await events.get()] == ["lost", "joined"]
+        await ended(task)
+        server.channel.close()
+
+    in_loop(script)
+
+
+@pytest.mark.parametrize(
+    ("code", "exit_code"), [("protocol_too_old", Exit.PROTOCOL), ("role_not_allowed", Exit.REFUSED)]
+)
+def test_a_final_goodbye_ends_with_the_servers_reason(tmp_path: Path, code: str, exit_code: Exit) -> None:
+    """What to do about it comes from the server; the exit code tells supervisors not to retry."""
+
+    async def script(context: Context) -> None:
+        server = FakeServer(context, f"ipc://{tmp_path}/s", Goodbye(code, "upgrade the client"))
+        try:
+            await Connection(context, f"ipc://{tmp_path}/s", HELLO, on_message=lambda *_: None).run()
+        finally:
+            server.channel.close()
+
+    with pytest.raises(Fatal, match="upgrade the client") as caught:
+        in_loop(script)
+    assert caught.value.code == exit_code
+
+
+def test_an_unreachable_server_is_given_up_after_the_wait(tmp_path: Path) -> None:
+    """Only when a longest wait was set; the message names the endpoint and what to check."""
+
+    async def script(context: Context) -> None:
+        endpoint = f"ipc://{tmp_path}/nobody"
+        await Connection(context, endpoint, HELLO, on_message=lambda *_: None, max_wait=0.05).run()
+
+    with pytest.raises(Fatal, match=r"nobody.*check") as caught:
+        in_loop(script)
+    assert caught.value.code == Exit.UNREACHABLE
