@@ -41,7 +41,7 @@ class Hello(Message, frozen=True, tag="hello"):
     """First message of every connection. Answered by WELCOME or GOODBYE."""
 
     protocol: Annotated[int, Meta(ge=0, le=2**16)]
-    role: Annotated[str, Meta(pattern="^(worker|client|trainer|watcher)$")]
+    role: Annotated[str, Meta(pattern="^(worker|client|trainer|watcher)\\Z")]
     """`worker` is azserver's own, `client` one on another machine; both play games."""
     name: Name = ""
     """For people: host and process."""
@@ -205,7 +205,7 @@ class GameAck(Message, frozen=True, tag="game_ack"):
     """What became of a game. Only `stored`, `duplicate`, `conflict` and `rejected` are final."""
 
     uid: Uid
-    status: Annotated[str, Meta(pattern="^(stored|duplicate|conflict|rejected|retry)$")]
+    status: Annotated[str, Meta(pattern="^(stored|duplicate|conflict|rejected|retry)\\Z")]
     reason: Text = ""
     retry_after: Seconds = 0.0
 

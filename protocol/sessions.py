@@ -22,6 +22,8 @@ HELLO_FIRST = 0.2
 """Seconds: shortest wait before another HELLO."""
 HELLO_LONGEST = 30.0
 """Seconds: longest wait before another HELLO."""
+SHORTEST_HEARTBEAT = 0.1
+"""Seconds: whatever WELCOME says, no client sends PING more often."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,9 @@ class ClientSession:
             return [self._say_hello(now)]
         if self.state is not ClientState.JOINED or self.welcome is None:
             return []
-        if now >= self._heard_at + self.welcome.lease:
+        if now >= self._lost_at(self.welcome):
             return self._lose(f"nothing heard from the server for {now - self._heard_at:.1f} s", now)
-        if now >= self._sent_at + self.welcome.heartbeat:
+        if now >= self._ping_at(self.welcome):
             self._sent_at = now
             return [Send(Ping())]
         return []
@@ -117,7 +119,7 @@ class ClientSession:
         if self.state is ClientState.JOINING:
             return self._hello_at
         if self.state is ClientState.JOINED and self.welcome is not None:
-            return min(self._heard_at + self.welcome.lease, self._sent_at + self.welcome.heartbeat)
+            return min(self._lost_at(self.welcome), self._ping_at(self.welcome))
         return None
 
     def leave(self, now: float) -> list[Instruction]:
@@ -126,6 +128,12 @@ class ClientSession:
         self.state, self.welcome = ClientState.LEFT, None
         self._sent_at = now
         return [Send(Bye())] if joined else []
+
+    def _ping_at(self, welcome: Welcome) -> float:
+        return self._sent_at + max(welcome.heartbeat, SHORTEST_HEARTBEAT)
+
+    def _lost_at(self, welcome: Welcome) -> float:
+        return self._heard_at + max(welcome.lease, 2 * SHORTEST_HEARTBEAT)
 
     def _say_hello(self, now: float) -> Instruction:
         self._schedule_hello(now)
@@ -153,7 +161,7 @@ class ClientSession:
             return self._lose(goodbye.reason, now) if self.state is ClientState.JOINED else []
         if goodbye.retry_after > 0:
             instructions = self._lose(goodbye.reason, now) if self.state is ClientState.JOINED else []
-            self._hello_at = now + goodbye.retry_after * self._rng.uniform(1.0, 1.5)
+            self._hello_at = now + max(HELLO_FIRST, goodbye.retry_after * self._rng.uniform(1.0, 1.5))
             return instructions
         self.state, self.welcome = ClientState.REFUSED, None
         return [Refused(goodbye)]

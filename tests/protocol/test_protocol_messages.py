@@ -1,0 +1,139 @@
+"""Every message survives its bytes, and bytes from nowhere never do more than raise BadMessage."""
+
+from __future__ import annotations
+
+import tracemalloc
+from contextlib import suppress
+
+import msgpack
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from message_examples import CLASSES, EXAMPLES, messages
+
+from protocol.messages import AnyMessage, BadMessage, GameAck, Hello, Message, Ping, Pong, decode, encode
+
+HEADERS_THAT_LIE = {
+    "array": b"\xdd\xff\xff\xff\xff",
+    "map": b"\xdf\xff\xff\xff\xff",
+    "bytes": b"\xc6\xff\xff\xff\xff",
+    "text": b"\xdb\xff\xff\xff\xff",
+}
+
+
+def test_every_message_has_an_example() -> None:
+    """A new message needs one in message_examples.py, and with it a golden file."""
+    assert {type(example) for example in EXAMPLES} == set(CLASSES)
+
+
+@given(messages())
+def test_messages_survive_their_bytes(message: AnyMessage) -> None:
+    """Whatever the fields hold within their limits."""
+    assert decode(encode(message)) == message
+    assert decode(memoryview(encode(message))) == message
+
+
+@given(messages())
+def test_an_independent_decoder_reads_the_same(message: AnyMessage) -> None:
+    """The wire is plain MessagePack: a map with `type` and the fields by name."""
+    seen = msgpack.unpackb(encode(message), strict_map_key=True)
+    assert seen.pop("type") == message.__struct_config__.tag
+    assert set(seen) == set(message.__struct_fields__)
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_raise_only_bad_message(data: bytes) -> None:
+    """Random bytes are no message, and nothing worse."""
+    with pytest.raises(BadMessage):
+        decode(data)
+
+
+@given(messages(), st.data())
+def test_mutated_messages_raise_only_bad_message(message: AnyMessage, data: st.DataObject) -> None:
+    """Cut, changed or lengthened bytes are another message or BadMessage."""
+    original = encode(message)
+    start = data.draw(st.integers(0, len(original)))
+    end = data.draw(st.integers(start, min(len(original), start + 8)))
+    with suppress(BadMessage):
+        assert isinstance(
+            decode(original[:start] + data.draw(st.binary(max_size=8)) + original[end:]), Message
+        )
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers(-5, 5) | st.text(max_size=5),
+        lambda x: st.lists(x) | st.dictionaries(st.text(max_size=5), x),
+    )
+)
+def test_other_peoples_messagepack_raises_only_bad_message(value: object) -> None:
+    """Well-formed MessagePack that is none of our messages."""
+    with pytest.raises(BadMessage):
+        decode(msgpack.packb(value))
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        {"type": "hello", "protocol": 1, "role": "admin"},
+        {"type": "hello", "protocol": 1, "role": "worker\n"},
+        {"type": "hello", "protocol": -1, "role": "worker"},
+        {"type": "hello", "protocol": 1},
+        {"type": "hello", "protocol": 1, "role": "worker", "name": "x" * 121},
+        {"type": "put_game", "uid": bytes(15), "sha256": bytes(32)},
+        {"type": "put_game", "uid": bytes(16), "sha256": bytes(33)},
+        {"type": "game_ack", "uid": bytes(16), "status": "perhaps"},
+        {"type": "goodbye", "code": "busy", "reason": "", "retry_after": float("nan")},
+        {"type": "evaluate", "request": 1, "rows": 4097},
+        {"type": "unheard_of"},
+        {"protocol": 1, "role": "worker"},
+        ["hello", 1, "worker"],
+    ],
+)
+def test_fields_outside_their_limits_are_refused(wire: object) -> None:
+    """Limits hold on receipt, whoever sent it."""
+    with pytest.raises(BadMessage):
+        decode(msgpack.packb(wire))
+
+
+def test_fields_of_a_newer_peer_are_ignored() -> None:
+    """A field added at the end does not stop an older peer."""
+    assert decode(msgpack.packb({"type": "ping", "mood": "good"})) == Ping()
+
+
+def test_fields_an_older_peer_does_not_have_take_their_default() -> None:
+    """A field added with a default does not stop a newer peer."""
+    assert decode(msgpack.packb({"type": "pong"})) == Pong(version=0)
+    assert decode(msgpack.packb({"type": "hello", "protocol": 1, "role": "worker"})) == Hello(1, "worker")
+
+
+def test_endless_nesting_is_refused() -> None:
+    """A hundred thousand brackets cost a message, not the process."""
+    head = msgpack.packb({"type": "status", "figures": {"x": 0}})[:-1]
+    with pytest.raises(BadMessage):
+        decode(head + b"\x91" * 100_000)
+
+
+@pytest.mark.parametrize("kind", HEADERS_THAT_LIE)
+@pytest.mark.parametrize("where", ["alone", "in figures", "in acks"])
+def test_a_header_that_promises_gigabytes_allocates_none(kind: str, where: str) -> None:
+    """Memory follows the bytes that came, not the length they claim."""
+    figures = msgpack.packb({"type": "status", "figures": {"x": 0}})[:-1]
+    acks = msgpack.packb({"type": "relay_ack", "acks": 0})[:-1]
+    head = {"alone": b"", "in figures": figures, "in acks": acks}[where]
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadMessage):
+            decode(head + HEADERS_THAT_LIE[kind])
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_messages_cannot_be_changed() -> None:
+    """What was received is what everybody sees."""
+    ack = GameAck(uid=bytes(16), status="stored")
+    with pytest.raises(AttributeError):
+        ack.status = "rejected"  # type: ignore[misc]
+    assert msgspec.structs.replace(ack, status="retry").status == "retry"

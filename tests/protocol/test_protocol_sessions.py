@@ -1,0 +1,285 @@
+"""Joining, keeping alive, losing and joining again, scripted moment by moment."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from protocol.errors import Code
+from protocol.messages import PROTOCOL_VERSION, Bye, Goodbye, Hello, Ping, Pong, Welcome
+from protocol.sessions import (
+    HELLO_FIRST,
+    HELLO_LONGEST,
+    ClientSession,
+    ClientState,
+    Joined,
+    Lost,
+    Refused,
+    Send,
+    Session,
+    SessionTable,
+    hello_first,
+)
+
+HELLO = Hello(PROTOCOL_VERSION, "worker")
+HEARTBEAT, LEASE = 5.0, 60.0
+
+
+def welcome(session: int = 1, heartbeat: float = HEARTBEAT, lease: float = LEASE) -> Welcome:
+    return Welcome(
+        session=session,
+        software="",
+        run="",
+        game="tic_tac_toe",
+        self_play={},
+        credits=64,
+        games_in_flight=8,
+        heartbeat=heartbeat,
+        lease=lease,
+    )
+
+
+def client(seed: int = 0) -> ClientSession:
+    return ClientSession(HELLO, 0.0, random.Random(seed))
+
+
+def joined_client() -> ClientSession:
+    session = client()
+    session.start(0.0)
+    session.on_message(welcome(), 0.0)
+    return session
+
+
+def table(limit: int = 100) -> SessionTable:
+    def admit(session: Session, now: float) -> Welcome | Goodbye:
+        if session.role == "watcher":
+            return Goodbye(Code.ROLE_NOT_ALLOWED, "no watchers here")
+        return welcome(session.number)
+
+    return SessionTable(admit, lease=LEASE, rng=random.Random(0), limit=limit)
+
+
+# ---- the client's end ----
+
+
+def test_hello_is_said_once_at_the_start() -> None:
+    """A second start does nothing."""
+    session = client()
+    assert session.start(0.0) == [Send(HELLO)]
+    assert session.start(0.0) == []
+
+
+def test_hello_is_said_again_until_there_is_an_answer() -> None:
+    """With waits from 0.2 to 30 seconds, growing at random, and never twice for one moment."""
+    session, waits, now = client(), [], 0.0
+    session.start(now)
+    for _ in range(60):
+        due = session.due()
+        assert due is not None
+        assert session.tick(due - 1e-6) == []
+        assert session.tick(due) == [Send(HELLO)]
+        waits.append(due - now)
+        now = due
+    assert min(waits) >= HELLO_FIRST
+    assert 10 < max(waits) <= HELLO_LONGEST + 1e-6
+
+
+def test_clients_do_not_come_back_together() -> None:
+    """Two clients that started at the same moment say their next HELLO at different ones."""
+    one, other = client(1), client(2)
+    one.start(0.0)
+    other.start(0.0)
+    assert one.due() != other.due()
+
+
+def test_a_welcome_joins_and_a_second_one_changes_nothing() -> None:
+    """The answer to a HELLO sent twice is the same session."""
+    session = client()
+    session.start(0.0)
+    assert session.on_message(welcome(), 1.0) == [Joined(welcome())]
+    assert session.state is ClientState.JOINED
+    assert session.on_message(welcome(), 1.5) == []
+
+
+def test_a_welcome_to_another_session_is_a_new_beginning() -> None:
+    """What is unanswered must be sent again, so the owner is told."""
+    session = joined_client()
+    lost, joined = session.on_message(welcome(session=2), 1.0)
+    assert isinstance(lost, Lost)
+    assert joined == Joined(welcome(session=2))
+
+
+def test_ping_goes_out_only_when_nothing_else_did() -> None:
+    """`heartbeat` seconds after the last thing sent."""
+    session = joined_client()
+    session.sent(3.0)
+    assert session.tick(HEARTBEAT) == []
+    assert session.due() == 3.0 + HEARTBEAT
+    assert session.tick(3.0 + HEARTBEAT) == [Send(Ping())]
+    assert session.tick(3.0 + HEARTBEAT) == []
+
+
+def test_any_message_renews_the_lease() -> None:
+    """The session is lost `lease` seconds after the last message, not after the last PONG."""
+    session = joined_client()
+    session.on_message(Pong(), 50.0)
+    session.sent(109.0)
+    assert session.tick(109.0) == []
+    (lost,) = session.tick(110.0)
+    assert isinstance(lost, Lost)
+    assert "60.0 s" in lost.reason
+    assert session.welcome is None
+
+
+def test_a_new_beginning_has_a_new_number() -> None:
+    """So that the server can tell it from the first HELLO sent again."""
+    session = joined_client()
+    session.tick(LEASE)
+    due = session.due()
+    assert due is not None
+    assert session.tick(due) == [Send(Hello(PROTOCOL_VERSION, "worker", join=1))]
+
+
+def test_hello_required_joins_again() -> None:
+    """A restarted server says so, and the client comes back by itself, once."""
+    session = joined_client()
+    assert session.on_message(hello_first(), 10.0) == [Lost(hello_first().reason)]
+    assert session.on_message(hello_first(), 10.0) == []
+    assert session.state is ClientState.JOINING
+
+
+def test_a_busy_server_is_asked_again_after_the_time_it_named() -> None:
+    """Not sooner, and at most half as long again."""
+    session = client()
+    session.start(0.0)
+    assert session.on_message(Goodbye(Code.BUSY, "full", retry_after=10.0), 1.0) == []
+    due = session.due()
+    assert due is not None
+    assert 11.0 <= due <= 16.0
+
+
+def test_a_stopping_server_ends_the_session_but_not_the_client() -> None:
+    """GOODBYE with a time to come back."""
+    session = joined_client()
+    assert session.on_message(Goodbye(Code.STOPPING, "stopping", retry_after=5.0), 1.0) == [Lost("stopping")]
+    assert session.state is ClientState.JOINING
+
+
+def test_a_final_goodbye_is_final() -> None:
+    """The owner gets the server's words; after that nothing is sent, whatever comes."""
+    session, goodbye = client(), Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
+    session.start(0.0)
+    assert session.on_message(goodbye, 1.0) == [Refused(goodbye)]
+    assert session.on_message(welcome(), 2.0) == []
+    assert session.tick(1e6) == []
+    assert session.due() is None
+
+
+def test_leaving_says_bye_only_to_a_server_that_knows_us() -> None:
+    """And nothing is sent after it."""
+    session = joined_client()
+    assert session.leave(1.0) == [Send(Bye())]
+    assert session.leave(1.0) == []
+    assert session.due() is None
+    assert client().leave(0.0) == []
+
+
+def test_a_heartbeat_of_nothing_does_not_make_a_loop() -> None:
+    """Whatever the server says, a tick leaves the next one in the future."""
+    session = client()
+    session.start(0.0)
+    session.on_message(welcome(heartbeat=0.0, lease=0.0), 0.0)
+    due = session.due()
+    assert due is not None
+    assert due > 0.0
+
+
+# ---- the server's end ----
+
+
+def test_the_same_hello_again_keeps_the_session() -> None:
+    """HELLO may come twice: the WELCOME was on its way, or lost."""
+    sessions = table()
+    first, again = sessions.join(b"a", HELLO, 0.0), sessions.join(b"a", HELLO, 1.0)
+    assert isinstance(first, Welcome)
+    assert first == again
+    assert len(sessions) == 1
+
+
+def test_a_new_beginning_ends_the_session_before_it() -> None:
+    """The old session comes out of `expire` at once, so that its leaves are dropped."""
+    sessions = table()
+    old = sessions.join(b"a", HELLO, 0.0)
+    new = sessions.join(b"a", Hello(PROTOCOL_VERSION, "worker", join=1), 1.0)
+    assert isinstance(old, Welcome)
+    assert isinstance(new, Welcome)
+    assert [session.number for session in sessions.expire(1.0)] == [old.session]
+    assert [session.number for session in sessions.all()] == [new.session]
+    assert sessions.expire(1.0) == []
+
+
+def test_sessions_end_after_their_lease_unless_touched() -> None:
+    """Any message renews; the others are given out once."""
+    sessions = table()
+    for peer in (b"a", b"b"):
+        sessions.join(peer, HELLO, 0.0)
+    assert sessions.touch(b"a", 30.0) is not None
+    assert sessions.due() == LEASE
+    assert sessions.expire(LEASE - 1) == []
+    assert [session.peer for session in sessions.expire(LEASE)] == [b"b"]
+    assert sessions.touch(b"b", LEASE) is None
+    assert sessions.due() == 30.0 + LEASE
+
+
+def test_leaving_ends_the_session_now() -> None:
+    """And a second BYE is nobody's."""
+    sessions = table()
+    sessions.join(b"a", HELLO, 0.0)
+    session = sessions.leave(b"a")
+    assert session is not None
+    assert session.peer == b"a"
+    assert sessions.leave(b"a") is None
+    assert sessions.due() is None
+
+
+def test_a_refused_hello_leaves_no_session() -> None:
+    """The owner's GOODBYE goes out and nothing is kept."""
+    sessions = table()
+    answer = sessions.join(b"a", Hello(PROTOCOL_VERSION, "watcher"), 0.0)
+    assert answer == Goodbye(Code.ROLE_NOT_ALLOWED, "no watchers here")
+    assert sessions.get(b"a") is None
+
+
+def test_a_full_table_asks_to_come_back() -> None:
+    """Memory is bounded whoever dials in; those inside are not disturbed."""
+    sessions = table(limit=2)
+    for peer in (b"a", b"b"):
+        sessions.join(peer, HELLO, 0.0)
+    answer = sessions.join(b"c", HELLO, 0.0)
+    assert isinstance(answer, Goodbye)
+    assert (answer.code, answer.retry_after > 0) == (Code.BUSY, True)
+    assert isinstance(sessions.join(b"a", HELLO, 0.0), Welcome)
+
+
+def test_sessions_are_found_by_role() -> None:
+    """For the one trainer and for figures."""
+    sessions = table()
+    sessions.join(b"a", HELLO, 0.0)
+    sessions.join((1, b"a"), Hello(PROTOCOL_VERSION, "trainer"), 0.0)
+    assert [session.peer for session in sessions.with_role("trainer")] == [(1, b"a")]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "code", "advice"),
+    [
+        (PROTOCOL_VERSION + 1, Code.PROTOCOL_TOO_NEW, "upgrade the server"),
+        (PROTOCOL_VERSION - 1, Code.PROTOCOL_TOO_OLD, "upgrade the client"),
+    ],
+)
+def test_another_protocol_is_told_which_side_to_upgrade(protocol: int, code: Code, advice: str) -> None:
+    """A final GOODBYE with both numbers."""
+    answer = table().join(b"a", Hello(protocol, "client"), 0.0)
+    assert isinstance(answer, Goodbye)
+    assert (answer.code, answer.retry_after) == (code, 0.0)
+    assert f"speaks protocol {protocol}, the server {PROTOCOL_VERSION}: {advice}" in answer.reason
