@@ -40,8 +40,8 @@ class Uploader:
         self.spool = spool
         self.room = asyncio.Event()
         """Set while new games may start: the spool is open, not full, and can be written."""
-        self.empty = asyncio.Event()
-        """Set while every game kept so far has been acknowledged."""
+        self.quiet = asyncio.Event()
+        """Set while nothing is being written and nothing sent waits for its acknowledgement."""
         self.stored = 0
         """Games acknowledged as stored since the start."""
         self._send = send
@@ -57,7 +57,7 @@ class Uploader:
         """Returns when the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
         done: asyncio.Future[None] = self._loop.create_future()
         self._writes.append(_Write(record.uid, to_bytes(record), done))
-        self._wake.set()
+        self._call()
         await done
 
     def joined(self) -> None:
@@ -122,7 +122,11 @@ class Uploader:
     def _obey(self, instructions: list[Instruction]) -> None:
         if instructions:
             self._instructions += instructions
-            self._wake.set()
+            self._call()
+
+    def _call(self) -> None:
+        self.quiet.clear()
+        self._wake.set()
 
     def _show_room(self) -> None:
         """Let games start or hold them back, and say so when that changes."""
@@ -137,8 +141,8 @@ class Uploader:
                 self.spool.bytes / 1e6,
                 self.spool.folder,
             )
-        idle = not self.spool.games and not self._writes and not self._instructions
-        (self.empty.set if idle else self.empty.clear)()
+        if not (self._writes or self._instructions or self._uploads.in_flight):
+            self.quiet.set()
 
     # ---- In the thread --------------------------------------------------------------------------
 

@@ -1,0 +1,63 @@
+"""What a worker process is told on its command line; azserver and azclient write it, people seldom do."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """See the flags in `parse`."""
+
+    bulk: str
+    spool: Path
+    leaves: str = ""
+    announce: str = ""
+    role: str = "client"
+    index: int = 0
+    device: str = "remote"
+    games: int = 0
+    threads: int = 0
+    name: str = ""
+    max_wait: float = 0.0
+    warm_only: bool = False
+
+    @property
+    def is_remote(self) -> bool:
+        return self.device == "remote"
+
+    @property
+    def full_name(self) -> str:
+        """Host and process, for people; at most 120 characters, as the protocol wants."""
+        return f"{(self.name or socket.gethostname())[:100]}/{self.index}"
+
+
+def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
+    """Exits with 2 and a usage line on wrong flags."""
+    parser = argparse.ArgumentParser(
+        prog="python -m client.worker",
+        description="One self-play worker process. azserver and azclient start these; see azclient --help.",
+    )
+    add = parser.add_argument
+    add("--bulk", required=True, help="endpoint for games and weights, such as tcp://host:5601")
+    add("--spool", required=True, type=Path, help="folder for finished games, shared by this host's workers")
+    add("--leaves", default="", help="endpoint for leaves; needed with --device remote")
+    add("--announce", default="", help="endpoint for announcements; needed with an own network")
+    add("--role", choices=("worker", "client"), default="client")
+    add("--index", type=int, default=0, help="number of this worker on its host")
+    add("--device", default="remote", help="who evaluates: remote (the server), cpu, cuda:N")
+    add("--games", type=int, default=0, help="games in flight; 0: what the server or the own network wants")
+    add("--threads", type=int, default=0, help="CPU threads of the own network; 0: what torch takes")
+    add("--name", default="", help="name shown to people; empty: the host's")
+    add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
+    add("--warm-only", action="store_true", help="join, compile the server's game, leave")
+    options = WorkerOptions(**vars(parser.parse_args(argv)))
+    if options.is_remote and not options.leaves and not options.warm_only:
+        parser.error("--device remote needs --leaves ENDPOINT")
+    if not options.is_remote and not options.announce:
+        parser.error(f"--device {options.device} needs --announce ENDPOINT")
+    return options

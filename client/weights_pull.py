@@ -1,0 +1,159 @@
+"""Which chunks of which weights to ask for. Pure: events with `now` in, instructions out.
+
+An announcement may be lost without harm: it is repeated, and WELCOME carries the same facts. The newest
+weights announced are pulled with a window of chunks; what was begun of older ones is dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from dataclasses import dataclass
+
+from protocol.messages import CHUNK, WeightsInfo
+
+WINDOW = 8
+"""Chunks asked for and not yet here: 4 MB in flight keep a fast line busy."""
+TIMEOUT = 10.0
+"""Seconds until a chunk is asked for again."""
+LARGEST = 2 * 1024**3
+"""Bytes of weights that are pulled at most; the largest preset has some 100 MB."""
+PAUSE = 3.0
+"""Seconds to wait after the server refused a chunk (it may have dropped the file meanwhile)."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Send GET_CHUNK."""
+
+    sha256: bytes
+    offset: int
+
+
+@dataclass(frozen=True)
+class Complete:
+    """These are the announced bytes: try to use them, then report `settled`."""
+
+    info: WeightsInfo
+    data: bytes
+
+
+Instruction = Ask | Complete
+
+
+class WeightsPull:
+    """At most one file is being pulled, and only while no complete one waits for its verdict."""
+
+    def __init__(self, window: int = WINDOW, timeout: float = TIMEOUT) -> None:
+        self.in_use: WeightsInfo | None = None
+        self.damaged = 0
+        """Files that came whole but with another hash."""
+        self._window = window
+        self._timeout = timeout
+        self._joined = False
+        self._newest: WeightsInfo | None = None
+        """Best offer so far; not necessarily begun."""
+        self._refused: tuple[int, bytes] | None = None
+        """Version and hash of the weights last found unusable: not tried a second time."""
+        self._pulling: WeightsInfo | None = None
+        self._settling = False
+        self._data = bytearray()
+        self._to_ask: deque[int] = deque()
+        self._asked: dict[int, float] = {}
+        """Offset -> when to ask again, oldest first."""
+        self._paused_until = 0.0
+
+    def offered(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
+        """WELCOME, WEIGHTS_INFO or an announcement names the current weights."""
+        if info is None or not 0 < info.size <= LARGEST or (info.version, info.sha256) == self._refused:
+            return []
+        best = max((known.version for known in (self.in_use, self._newest) if known), default=-1)
+        if info.version > best:
+            self._newest = info
+        return self._go_on(now)
+
+    def joined(self, now: float) -> list[Instruction]:
+        """A new session: ask again for what was asked and did not come."""
+        self._joined = True
+        self._ask_again(list(self._asked))
+        return self._go_on(now)
+
+    def lost(self) -> None:
+        self._joined = False
+
+    def chunk(self, sha256: bytes, offset: int, data: bytes | memoryview, now: float) -> list[Instruction]:
+        """A chunk came. One that was not asked for, or of another length than it must have, is ignored."""
+        info = self._pulling
+        if info is None or sha256 != info.sha256 or offset not in self._asked:
+            return []
+        if len(data) != min(CHUNK, info.size - offset):
+            return []
+        del self._asked[offset]
+        self._data[offset : offset + len(data)] = data
+        if self._asked or self._to_ask:
+            return self._go_on(now)
+        return self._all_here(info, now)
+
+    def chunk_refused(self, now: float) -> None:
+        """The server does not keep that file any more: begin again with the newest, after a pause."""
+        if not self._settling:
+            self._pulling = None
+            self._paused_until = now + PAUSE
+
+    def settled(self, usable: bool, now: float) -> list[Instruction]:
+        """The verdict on what `Complete` gave."""
+        assert self._pulling is not None
+        if usable:
+            self.in_use = self._pulling
+        else:
+            self._refused = (self._pulling.version, self._pulling.sha256)
+        self._done_with(self._pulling)
+        return self._go_on(now)
+
+    def tick(self, now: float) -> list[Instruction]:
+        self._ask_again([offset for offset, deadline in self._asked.items() if deadline <= now])
+        return self._go_on(now)
+
+    def next_wake(self) -> float | None:
+        """When `tick` has something to do, None if only another event can change anything."""
+        if not self._joined or self._newest is None or self._settling:
+            return None
+        if self._pulling is None:
+            return self._paused_until
+        return next(iter(self._asked.values()), None)
+
+    def _go_on(self, now: float) -> list[Instruction]:
+        if self._newest is None or self._settling or not self._joined or now < self._paused_until:
+            return []
+        if self._pulling is not self._newest:
+            self._pulling = self._newest
+            self._data = bytearray(self._newest.size)
+            self._to_ask = deque(range(0, self._newest.size, CHUNK))
+            self._asked = {}
+        asks: list[Instruction] = []
+        while self._to_ask and len(self._asked) < self._window:
+            offset = self._to_ask.popleft()
+            self._asked[offset] = now + self._timeout
+            asks.append(Ask(self._pulling.sha256, offset))
+        return asks
+
+    def _all_here(self, info: WeightsInfo, now: float) -> list[Instruction]:
+        data = bytes(self._data)
+        if hashlib.sha256(data).digest() != info.sha256:
+            self.damaged += 1
+            self.chunk_refused(now)
+            return []
+        self._settling = True
+        return [Complete(info, data)]
+
+    def _ask_again(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            del self._asked[offset]
+        self._to_ask.extendleft(reversed(offsets))
+
+    def _done_with(self, info: WeightsInfo) -> None:
+        self._settling = False
+        self._pulling = None
+        self._data = bytearray()
+        if self._newest is info:
+            self._newest = None

@@ -1,0 +1,127 @@
+"""For a worker with its own network: hears which weights are current, fetches them and has them loaded.
+
+The edge around `WeightsPull`. Weights that cannot be used are refused, and the old ones stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from client.weights_pull import Ask, Complete, Instruction, WeightsPull
+from protocol.messages import (
+    BadMessage,
+    Chunk,
+    GetChunk,
+    Refused,
+    WeightsInfo,
+    Welcome,
+    decode,
+)
+
+KEPT_FILES = 2
+"""Weights files left in the cache folder: the one in use, and the one before for looking into."""
+
+log = logging.getLogger(__name__)
+
+Load = Callable[[Path, WeightsInfo], str]
+"""Blocks; "" if the weights in this file are now in use, else a sentence why they are not."""
+
+
+class WeightsPuller:
+    """The owner runs `run` and passes on what arrives. `send` as in `RemoteEvaluator`."""
+
+    def __init__(
+        self, folder: Path, load: Load, send: Callable[..., bool], pull: WeightsPull | None = None
+    ) -> None:
+        self.ready = asyncio.Event()
+        """Set once some weights are in use."""
+        self._folder = folder
+        self._load = load
+        self._send = send
+        self._pull = pull or WeightsPull()
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._complete: Complete | None = None
+
+    @property
+    def version(self) -> int:
+        """Of the weights in use, 0 before there are any."""
+        return 0 if self._pull.in_use is None else self._pull.in_use.version
+
+    def joined(self, welcome: Welcome) -> None:
+        self._obey(self._pull.joined(self._loop.time()))
+        self.on_info(welcome.weights)
+
+    def lost(self) -> None:
+        self._pull.lost()
+
+    def on_announced(self, frames: Sequence[memoryview]) -> None:
+        """A message from the announcements port; what is no WEIGHTS_INFO is ignored."""
+        with suppress(BadMessage, IndexError):
+            message = decode(frames[0])
+            if isinstance(message, WeightsInfo):
+                self.on_info(message)
+
+    def on_info(self, info: WeightsInfo | None) -> None:
+        self._obey(self._pull.offered(info, self._loop.time()))
+
+    def on_chunk(self, message: Chunk, frames: Sequence[memoryview]) -> None:
+        if len(frames) == 1:
+            self._obey(self._pull.chunk(message.sha256, message.offset, frames[0], self._loop.time()))
+
+    def on_refused(self, message: Refused) -> None:
+        log.warning("the server refuses a piece of the weights: %s", message.reason)
+        self._pull.chunk_refused(self._loop.time())
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Fetch and load until cancelled. Raises OSError when the cache folder cannot be written."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self._pull.next_wake()):
+                    await self._wake.wait()
+            self._wake.clear()
+            self._obey(self._pull.tick(self._loop.time()))
+            if self._complete is not None:
+                await self._settle(self._complete)
+
+    async def _settle(self, complete: Complete) -> None:
+        self._complete = None
+        info = complete.info
+        fault = await asyncio.to_thread(self._store_and_load, complete)
+        if fault:
+            log.error("weights version %d are not used, the old ones stay: %s", info.version, fault)
+        else:
+            log.info("playing with weights version %d (step %d)", info.version, info.step)
+            self.ready.set()
+        self._obey(self._pull.settled(not fault, self._loop.time()))
+
+    def _store_and_load(self, complete: Complete) -> str:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{complete.info.sha256.hex()}.safetensors"
+        temporary = path.with_suffix(".tmp")
+        with temporary.open("wb") as file:
+            file.write(complete.data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+        fault = self._load(path, complete.info)
+        if fault:
+            path.rename(path.with_suffix(".refused"))
+        files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+        for old in files[KEPT_FILES:]:
+            old.unlink()
+        return fault
+
+    def _obey(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            if isinstance(instruction, Ask):
+                self._send(GetChunk(instruction.sha256, instruction.offset))
+            else:
+                self._complete = instruction
+        self._wake.set()

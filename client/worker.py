@@ -1,0 +1,231 @@
+"""`python -m client.worker`: one process of self-play, hundreds of games, one event loop.
+
+The same code on azserver's machine (over ipc) and on any other (over tcp). It owns nothing that is not in
+its spool: kill it at any moment and only unfinished games are lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import sys
+from pathlib import Path
+
+from client.evaluators import OwnNet, ServersNet, Source
+from client.joining import Run, is_same_run, read_welcome
+from client.options import WorkerOptions, parse
+from client.self_play import GamePool, Player
+from client.spool import Spool
+from client.spool_folders import SpoolFolder, claim, run_folder
+from client.uploader import Uploader
+from protocol.messages import PROTOCOL_VERSION, AnyMessage, GameAck, Hello, Welcome
+from runtime import aio, logs
+from runtime.connection import Connection
+from runtime.exits import Exit, Fatal, guarded
+from runtime.processes import die_with_parent
+from runtime.sockets import BULK_LIMIT, new_context
+from search.warm import warm
+
+REPORT_EVERY = 60.0
+"""Seconds between two lines about progress."""
+LAST_UPLOADS = 3.0
+"""Seconds that a clean end waits for acknowledgements of games already sent."""
+SLOW_COMPILE = 1.0
+"""Seconds of preparation from which on it is worth a line."""
+
+log = logging.getLogger("worker")
+
+
+class Worker:
+    """Everything one worker process does; `run` is its life."""
+
+    def __init__(self, options: WorkerOptions, stop: aio.Stop) -> None:
+        self._options = options
+        self._stop = stop
+        self._context = new_context()
+        self._hello = Hello(PROTOCOL_VERSION, options.role, options.full_name, "azselfplay")
+        self._bulk = Connection(
+            self._context,
+            options.bulk,
+            self._hello,
+            on_message=self._on_message,
+            on_joined=self._on_joined,
+            on_lost=self._on_lost,
+            max_wait=options.max_wait,
+            limit=BULK_LIMIT,
+        )
+        loop = asyncio.get_running_loop()
+        self._first_welcome: asyncio.Future[Welcome] = loop.create_future()
+        self._end: asyncio.Future[Fatal] = loop.create_future()
+        """Why this process must end, set by a callback, which cannot raise."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._games: list[asyncio.Task[None]] = []
+        self._folder: SpoolFolder | None = None
+        self._run: Run | None = None
+        self._uploader: Uploader | None = None
+        self._source: Source | None = None
+        self._pool: GamePool | None = None
+
+    async def run(self) -> None:
+        """Until the first signal, or until a Fatal."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for part in (self._bulk.run(), self._watch_end(), self._start(group)):
+                    self._tasks.append(group.create_task(part))
+                await self._stop.finishing.wait()
+                await self._wind_up()
+                for task in self._tasks:
+                    task.cancel()
+        finally:
+            if self._source is not None:
+                self._source.close()
+            self._context.destroy(0)
+
+    # ---- Beginning ------------------------------------------------------------------------------
+
+    async def _start(self, group: asyncio.TaskGroup) -> None:
+        """Join, compile, open the spool, and set the games going."""
+        welcome = await self._first_welcome
+        run = self._run = read_welcome(welcome)
+        seconds = await asyncio.to_thread(warm, run.game.name)
+        if seconds > SLOW_COMPILE:
+            log.info("compiled the rules and the search of %s in %.1f s", run.game.name, seconds)
+        if self._options.warm_only:
+            self._stop.request()
+            return
+        folder = await asyncio.to_thread(self._claim_folder, run)
+        uploader = self._uploader = Uploader(Spool(folder), self._bulk.send)
+        source = self._source = self._make_source(run, folder)
+        for part in (uploader.run(), *source.parts()):
+            self._tasks.append(group.create_task(part))
+        if self._bulk.welcome is not None:
+            self._tell_joined(self._bulk.welcome)
+        await source.ready()
+        self._begin_games(group, source, uploader, welcome.games_in_flight)
+
+    def _claim_folder(self, run: Run) -> Path:
+        folder = run_folder(self._options.spool, run.game.name, run.name)
+        self._folder = claim(folder, self._options.index)
+        return self._folder.path
+
+    def _make_source(self, run: Run, folder: Path) -> Source:
+        options = self._options
+        if options.is_remote:
+            return ServersNet(self._context, options.leaves, self._hello)
+        return OwnNet(
+            self._context,
+            options.announce,
+            run.game,
+            run.settings.history,
+            options.device,
+            threads=options.threads,
+            folder=folder / "weights",
+            send=self._bulk.send,
+        )
+
+    def _begin_games(self, group: asyncio.TaskGroup, source: Source, uploader: Uploader, wanted: int) -> None:
+        assert self._run is not None
+        run, options = self._run, self._options
+        player = Player(
+            seed=run.settings.seed or secrets.randbits(62),
+            index=options.index,
+            name=options.full_name,
+            is_client=options.role == "client",
+        )
+        self._pool = GamePool(
+            run.game,
+            run.settings,
+            source.evaluator,
+            player,
+            keep=uploader.keep,
+            room=uploader.room,
+            finishing=self._stop.finishing,
+        )
+        games = options.games or source.games(wanted)
+        self._stop.waits_for = "games already sent to be acknowledged; unfinished games are given up"
+        log.info(
+            "playing %d games of %s at a time, evaluated by %s", games, run.game.name, source.description
+        )
+        self._games = self._pool.start(group, games)
+        self._tasks.append(group.create_task(self._report(self._pool, source, uploader)))
+
+    # ---- What arrives on the bulk port ----------------------------------------------------------
+
+    def _on_joined(self, welcome: Welcome) -> None:
+        if not self._first_welcome.done():
+            self._first_welcome.set_result(welcome)
+        if self._run is not None and not is_same_run(self._run, welcome) and not self._end.done():
+            self._end.set_result(
+                Fatal(
+                    f"the server now plays {welcome.game} for run {welcome.run} or under other settings: "
+                    "this worker ends to start afresh",
+                    Exit.TRY_AGAIN,
+                )
+            )
+        self._tell_joined(welcome)
+
+    def _tell_joined(self, welcome: Welcome) -> None:
+        if self._uploader is not None and self._source is not None:
+            self._uploader.joined()
+            self._source.joined(welcome)
+
+    def _on_lost(self, _: str) -> None:
+        if self._uploader is not None and self._source is not None:
+            self._uploader.lost()
+            self._source.lost()
+
+    def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
+        if self._uploader is not None and isinstance(message, GameAck):
+            self._uploader.acknowledged(message)
+        elif self._source is not None:
+            self._source.on_message(message, frames)
+
+    async def _watch_end(self) -> None:
+        raise await self._end
+
+    # ---- Going on and ending --------------------------------------------------------------------
+
+    async def _report(self, pool: GamePool, source: Source, uploader: Uploader) -> None:
+        leaves, games = 0, 0
+        while True:
+            await asyncio.sleep(REPORT_EVERY)
+            log.info(
+                "%d games (%d in all, %d in the spool), %.0f leaves/s, weights version %d",
+                pool.finished - games,
+                pool.finished,
+                uploader.spool.games,
+                (source.leaves - leaves) / REPORT_EVERY,
+                source.evaluator.version,
+            )
+            leaves, games = source.leaves, pool.finished
+
+    async def _wind_up(self) -> None:
+        """Give up unfinished games, and hear what becomes of those already sent."""
+        if self._pool is None or self._uploader is None:
+            return
+        log.info("%d games kept, %d unfinished ones given up", self._pool.finished, self._pool.in_progress)
+        for task in self._games:
+            task.cancel()
+        try:
+            async with asyncio.timeout(LAST_UPLOADS):
+                await self._uploader.quiet.wait()
+        except TimeoutError:
+            log.info("%d games stay in the spool and go out next time", self._uploader.spool.games)
+
+
+def main() -> int:
+    """Entry point of the process."""
+    die_with_parent()
+    options = parse()
+    logs.set_up(f"worker-{options.index}" if options.role == "worker" else f"client-{options.index}")
+
+    async def life(stop: aio.Stop) -> None:
+        await Worker(options, stop).run()
+
+    aio.run(life)
+    return int(Exit.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
