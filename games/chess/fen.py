@@ -11,16 +11,20 @@ from collections import Counter
 
 import numpy as np
 
+from games.chess.attacks import KING_ATTACKS
 from games.chess.ends import in_check
 from games.chess.layout import (
+    BLACK,
     CLOCK_MASK,
     CLOCK_SHIFT,
     EN_PASSANT_MASK,
     EN_PASSANT_SHIFT,
     FLAGS,
+    KINGS,
     PLIES_MASK,
     PLIES_SHIFT,
     STATE_WORDS,
+    WHITE,
     start,
 )
 from games.chess.play import en_passant_field
@@ -74,7 +78,7 @@ def state_from_fen(text: str) -> State:
     if file is not None and clock:
         raise ValueError(f"half-move clock {clock} cannot be with a pawn that has just moved ({fields[3]})")
     _fill_boards(state, letters)
-    _check_opponent_not_in_check(state, side)
+    _check_kings(state, side)
     en_passant = 0 if file is None else int(en_passant_field(state, np.uint64(side), np.uint64(file)))
     plies = 2 * (move - 1) + side
     flags = side | rights << 1 | en_passant << int(EN_PASSANT_SHIFT)
@@ -147,10 +151,10 @@ def _parse_castling(text: str, letters: list[str]) -> int:
     """Four bits: White short, White long, Black short, Black long."""
     if text == "-":
         return 0
+    if not set(text) <= set("KQkq") or len(set(text)) < len(text):
+        raise ValueError(f"castling rights are '-' or some of KQkq, each once, not {text!r}")
     rights = 0
     for letter in text:
-        if letter not in _CASTLING or rights >> "KQkq".index(letter) & 1:
-            raise ValueError(f"castling rights are '-' or some of KQkq, each once, not {text!r}")
         king, rook = _CASTLING[letter]
         white = letter.isupper()
         if (letters[SQUARES.index(king)], letters[SQUARES.index(rook)]) != (
@@ -192,7 +196,11 @@ def _fill_boards(state: State, letters: list[str]) -> None:
             state[6 if letter.isupper() else 7] |= bit
 
 
-def _check_opponent_not_in_check(state: State, side: int) -> None:
+def _check_kings(state: State, side: int) -> None:
+    """Refuse kings that touch, and a side to move that could take the other's king."""
+    white, black = (int(state[KINGS] & state[colour]).bit_length() - 1 for colour in (WHITE, BLACK))
+    if int(KING_ATTACKS[white]) >> black & 1:
+        raise ValueError(f"the kings stand side by side on {square_name(white)} and {square_name(black)}")
     state[FLAGS] = 1 - side
     if in_check(state):
         raise ValueError(f"{COLOURS[side]} is to move but {COLOURS[1 - side]}'s king is in check")

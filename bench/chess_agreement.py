@@ -1,0 +1,238 @@
+"""Random games in step with python-chess: moves, positions, repetitions and ends must agree at every ply.
+
+`python -m bench.chess_agreement [GAMES]` plays them in two processes, printing the seeds done, so that a
+run that was stopped is taken up again with `python -m bench.chess_agreement GAMES FIRST_SEED`. Games start
+from the usual position, from middle games and endgames in which the rare rules are near, and from random
+endgames; one mover in three likes to go back where he came from, which makes repetitions.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+import chess
+import numpy as np
+import numpy.typing as npt
+
+from games.chess import GAME
+from games.chess.ends import earlier_occurrences
+from games.chess.movegen import MAX_LEGAL
+from games.spec import ONGOING, Line, State, outcome_for_first_player
+
+MAX_PLIES = 220
+GAMES_PER_TASK = 100
+FEN_EVERY = 8
+"""Texts are compared every so many plies; the words they are made of at every ply."""
+
+STARTS = (
+    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+    "r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1",
+    "rnbq1k1r/pp1Pbppp/2p5/8/2B5/8/PPP1NnPP/RNBQK2R w KQ - 1 8",
+    "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+    "4k3/pppppppp/8/8/8/8/PPPPPPPP/4K3 w - - 0 1",
+    "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1",
+    "r3k2r/pppppppp/8/8/8/8/PPPPPPPP/R3K2R b KQkq - 12 20",
+    "n1n5/PPPk4/8/8/8/8/4Kppp/5N1N b - - 0 1",
+    "8/1P1k2P1/8/8/8/8/1p2K1p1/8 w - - 4 60",
+    "8/8/8/4k3/8/3K4/7R/8 w - - 70 90",
+    "8/5k2/8/2q5/8/8/3QK3/8 b - - 85 120",
+    "8/3b1k2/8/8/8/2B5/3NK3/8 w - - 60 80",
+    "8/p1p1p1p1/8/1P1P1P1P/1p1p1p1p/8/P1P1P1P1/K6k w - - 0 1",
+    "k7/8/8/2pPp3/1pP1Pp2/8/8/7K w - c6 0 30",
+)
+
+
+class Disagreement(AssertionError):
+    """The two implementations differ; the message names seed, position and both answers."""
+
+
+@dataclass
+class Tally:
+    """What a set of games met."""
+
+    games: int = 0
+    plies: int = 0
+    met: dict[str, int] = field(default_factory=dict)
+    """Ends and rare moves by name."""
+
+    def meet(self, name: str, count: int = 1) -> None:
+        self.met[name] = self.met.get(name, 0) + count
+
+    def add(self, other: Tally) -> None:
+        self.games += other.games
+        self.plies += other.plies
+        for name, count in other.met.items():
+            self.meet(name, count)
+
+
+def run(games: int = 20_000, first_seed: int = 0, processes: int = 2) -> dict[str, float | int]:
+    """Compare `games` random games from `first_seed` on. Raises Disagreement at the first difference."""
+    began, total = time.perf_counter(), Tally()
+    seeds = range(first_seed, first_seed + games, GAMES_PER_TASK)
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        ends = [min(seed + GAMES_PER_TASK, first_seed + games) for seed in seeds]
+        for end, tally in zip(ends, pool.map(compare_games, seeds, ends), strict=True):
+            total.add(tally)
+            print(f"seeds to {end} agree: {total.plies} plies, {total.met}", flush=True)
+    seconds = time.perf_counter() - began
+    return {"games": total.games, "plies": total.plies, **total.met, "seconds": round(seconds, 1)}
+
+
+def compare_games(first_seed: int, end_seed: int) -> Tally:
+    """Compare the games of seeds `first_seed` to `end_seed` - 1."""
+    tally = Tally()
+    for seed in range(first_seed, end_seed):
+        tally.add(compare_game(seed))
+    return tally
+
+
+def compare_game(seed: int) -> Tally:
+    """Play one random game on both boards. Raises Disagreement."""
+    rng = np.random.default_rng(seed)
+    board, tally = random_start(rng), Tally(1)
+    line: Line = np.zeros((MAX_PLIES + 2, GAME.state_words), dtype=np.uint64)
+    line[0] = GAME.notation.state_from_text(board.fen(en_passant="legal"))
+    actions = np.zeros(MAX_LEGAL, dtype=np.uint16)
+    shuffler = int(rng.integers(3))
+    n = 1
+    while True:
+        moves = _compare_position(seed, board, line, n, actions)
+        reason = _compare_end(seed, board, line, n, len(moves))
+        if reason != ONGOING or n > MAX_PLIES:
+            tally.meet(GAME.reason_name(reason))
+            tally.plies = n - 1
+            return tally
+        move = _choose(board, sorted(moves), rng, likes_going_back=shuffler == n % 2)
+        _meet_rare_move(tally, board, chess.Move.from_uci(move))
+        GAME.rules.play(line[n - 1], moves[move], line[n])
+        board.push_uci(move)
+        n += 1
+
+
+def random_start(rng: np.random.Generator) -> chess.Board:
+    """The usual start, one of `STARTS`, or a few men thrown on the board."""
+    kind = rng.random()
+    if kind < 0.35:
+        return chess.Board()
+    if kind < 0.7:
+        return chess.Board(STARTS[rng.integers(len(STARTS))])
+    return _random_endgame(rng)
+
+
+def state_of(board: chess.Board) -> State:
+    """The nine words of a python-chess board, written without our own reader."""
+    clean = board.clean_castling_rights()
+    flags = 0 if board.turn else 1
+    for bit, square in enumerate((chess.H1, chess.A1, chess.H8, chess.A8), 1):
+        flags |= bool(clean & chess.BB_SQUARES[square]) << bit
+    if board.ep_square is not None and board.has_legal_en_passant():
+        flags |= chess.square_file(board.ep_square) + 1 << 5
+    flags |= board.halfmove_clock << 16 | board.ply() << 32
+    men = (board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings)
+    return np.array([*men, *map(int, board.occupied_co[::-1]), flags], dtype=np.uint64)
+
+
+def expected_reason(board: chess.Board, legal_count: int) -> str:
+    """Why the game is over by python-chess, in the order in which our rules look."""
+    if not legal_count:
+        return "checkmate" if board.is_check() else "stalemate"
+    if board.is_insufficient_material():
+        return "insufficient_material"
+    if board.is_fifty_moves():
+        return "fifty_moves"
+    return "threefold_repetition" if board.is_repetition(3) else "ongoing"
+
+
+def _random_endgame(rng: np.random.Generator) -> chess.Board:
+    """Two kings and one to eight other men, many of them pawns, on a legal position of random counters."""
+    while True:
+        board = chess.Board(None)
+        squares = [int(square) for square in rng.permutation(64)]
+        for colour in chess.COLORS:
+            board.set_piece_at(squares.pop(), chess.Piece(chess.KING, colour))
+        for _ in range(rng.integers(1, 9)):
+            kind = int(rng.choice([1, 1, 1, 2, 3, 4, 5]))
+            board.set_piece_at(squares.pop(), chess.Piece(kind, bool(rng.integers(2))))
+        board.turn = bool(rng.integers(2))
+        board.halfmove_clock = int(rng.choice([0, 0, 40, 80, 95]))
+        board.fullmove_number = int(rng.integers(1, 200))
+        if board.is_valid():
+            return board
+
+
+def _is_rare(board: chess.Board, move: chess.Move) -> bool:
+    return board.is_castling(move) or board.is_en_passant(move)
+
+
+def _meet_rare_move(tally: Tally, board: chess.Board, move: chess.Move) -> None:
+    if board.is_castling(move):
+        tally.meet("castling")
+    if board.is_en_passant(move):
+        tally.meet("en_passant")
+    if move.promotion:
+        tally.meet("promotion")
+
+
+def _choose(board: chess.Board, moves: list[str], rng: np.random.Generator, likes_going_back: bool) -> str:
+    """A random move, rather a castling or en passant than not; who likes going back often does."""
+    if board.castling_rights or board.ep_square:
+        rare = [move for move in moves if _is_rare(board, chess.Move.from_uci(move))]
+        if rare and rng.random() < 0.5:
+            return rare[rng.integers(len(rare))]
+    if likes_going_back and len(board.move_stack) >= 2 and rng.random() < 0.8:
+        last = board.move_stack[-2]
+        back = chess.square_name(last.to_square) + chess.square_name(last.from_square)
+        if back in moves:
+            return back
+    return moves[rng.integers(len(moves))]
+
+
+def _compare_position(
+    seed: int, board: chess.Board, line: Line, n: int, actions: npt.NDArray[np.uint16]
+) -> dict[str, int]:
+    """Words, text and legal moves. Returns the moves: UCI text -> action."""
+    state = line[n - 1]
+    _require(seed, board, "words", list(map(hex, state)), list(map(hex, state_of(board))))
+    if n % FEN_EVERY == 1:
+        text, expected = GAME.notation.state_to_text(state), board.fen(en_passant="legal")
+        _require(seed, board, "text", text, expected)
+        _require(seed, board, "state of the text", list(GAME.notation.state_from_text(text)), list(state))
+    count = GAME.rules.legal_actions(line, n, actions)
+    moves = {GAME.notation.action_to_text(state, int(action)): int(action) for action in actions[:count]}
+    _require(seed, board, "number of different moves", len(set(moves.values())), count)
+    _require(seed, board, "legal moves", sorted(moves), sorted(move.uci() for move in board.legal_moves))
+    return moves
+
+
+def _compare_end(seed: int, board: chess.Board, line: Line, n: int, legal_count: int) -> int:
+    """Repetitions, end reason, the search's earlier end, outcome. Returns the end reason."""
+    repeated = (board.is_repetition(2), board.is_repetition(3))
+    earlier = earlier_occurrences(line, n, 2)
+    _require(seed, board, "repetitions", (earlier >= 1, earlier >= 2), repeated)
+    reason: int = GAME.rules.end_reason(line, n, legal_count, False)
+    expected = expected_reason(board, legal_count)
+    _require(seed, board, "end reason", GAME.reason_name(reason), expected)
+    in_search = GAME.reason_name(GAME.rules.end_reason(line, n, legal_count, True))
+    if expected == "ongoing" and repeated[0]:
+        expected = "threefold_repetition"
+    _require(seed, board, "end reason in a search", in_search, expected)
+    if reason != ONGOING:
+        value = GAME.end_reasons[reason].value
+        outcome = outcome_for_first_player(value, GAME.rules.side_to_move(line[n - 1]))
+        ended = board.outcome()
+        winner = ended.winner if ended else None
+        _require(seed, board, "outcome", outcome, 0 if winner is None else 1 if winner else -1)
+    return reason
+
+
+def _require(seed: int, board: chess.Board, what: str, ours: object, theirs: object) -> None:
+    if ours != theirs:
+        raise Disagreement(f"seed {seed}, {board.fen()}: {what}: ours {ours}, python-chess {theirs}")
+
+
+if __name__ == "__main__":
+    print(run(*map(int, sys.argv[1:3])))

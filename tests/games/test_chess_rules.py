@@ -1,0 +1,123 @@
+"""Ends, repetition and special moves of chess, one rule at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from games.chess import GAME
+from games.chess.notation import legal_list
+from games.spec import Line
+
+
+def line_of(fen: str, *moves: str) -> Line:
+    """The positions from `fen` on when `moves` (UCI) are played."""
+    line = np.zeros((len(moves) + 1, GAME.state_words), dtype=np.uint64)
+    line[0] = GAME.notation.state_from_text(fen)
+    for n, move in enumerate(moves):
+        GAME.rules.play(line[n], GAME.notation.action_from_text(line[n], move), line[n + 1])
+    return line
+
+
+def reason_of(line: Line, in_search: bool = False) -> str:
+    count = len(legal_list(line[-1]))
+    return GAME.reason_name(GAME.rules.end_reason(line, len(line), count, in_search))
+
+
+def text_after(fen: str, *moves: str) -> str:
+    return GAME.notation.state_to_text(line_of(fen, *moves)[-1])
+
+
+def test_mate_is_a_loss_for_the_side_to_move() -> None:
+    line = line_of("", "f2f3", "e7e5", "g2g4", "d8h4")
+    assert reason_of(line) == "checkmate"
+    assert GAME.end_reasons[GAME.rules.end_reason(line, len(line), 0, False)].value == -1
+
+
+@pytest.mark.parametrize(
+    ("fen", "move", "reason"),
+    [
+        ("7k/8/5KQ1/8/8/8/8/8 w - - 0 1", "f6f7", "stalemate"),
+        ("6k1/5ppp/8/8/8/8/8/R6K w - - 99 80", "a1a8", "checkmate"),
+        ("6k1/5pp1/8/8/8/8/8/R6K w - - 99 80", "a1b1", "fifty_moves"),
+        ("6k1/5pp1/8/8/8/8/8/R6K w - - 98 80", "a1b1", "ongoing"),
+        ("6k1/8/8/8/8/8/r7/1K6 w - - 0 1", "b1a2", "insufficient_material"),
+    ],
+)
+def test_a_move_ends_the_game_for_the_right_reason(fen: str, move: str, reason: str) -> None:
+    assert reason_of(line_of(fen, move)) == reason
+
+
+@pytest.mark.parametrize(
+    ("fen", "dead"),
+    [
+        ("8/8/4k3/8/8/3K4/8/8 w - - 0 1", True),
+        ("8/8/4k3/8/8/3KN3/8/8 w - - 0 1", True),
+        ("8/8/4k3/8/8/2BKB3/8/8 w - - 0 1", True),
+        ("8/3b4/4k3/8/8/2BK4/8/8 w - - 0 1", False),
+        ("8/8/4k3/8/8/2NKN3/8/8 w - - 0 1", False),
+        ("8/8/3nk3/8/8/3KN3/8/8 w - - 0 1", False),
+        ("8/8/3bk3/8/8/3KN3/8/8 w - - 0 1", False),
+        ("8/8/3pk3/8/8/3K4/8/8 w - - 0 1", False),
+        ("8/8/3rk3/8/8/3K4/8/8 w - - 0 1", False),
+    ],
+)
+def test_too_little_material_is_a_draw_only_when_no_mate_can_be(fen: str, dead: bool) -> None:
+    assert (reason_of(line_of(fen)) == "insufficient_material") is dead
+
+
+KNIGHTS_OUT_AND_BACK = ("g1f3", "g8f6", "f3g1", "f6g8")
+
+
+def test_second_occurrence_is_a_draw_in_a_search_only() -> None:
+    line = line_of("", *KNIGHTS_OUT_AND_BACK)
+    assert reason_of(line, in_search=True) == "threefold_repetition"
+    assert reason_of(line) == "ongoing"
+
+
+def test_third_occurrence_is_a_draw() -> None:
+    assert reason_of(line_of("", *KNIGHTS_OUT_AND_BACK, *KNIGHTS_OUT_AND_BACK)) == "threefold_repetition"
+
+
+def test_position_with_other_castling_rights_is_not_a_repetition() -> None:
+    fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1"
+    line = line_of(fen, "a1b1", "a8b8", "b1a1", "b8a8")
+    assert reason_of(line, in_search=True) == "ongoing"
+
+
+def test_en_passant_that_is_not_legal_does_not_hinder_a_repetition() -> None:
+    pinned = "4k3/8/8/8/4p3/8/3P4/K3R3 w - - 0 1"
+    line = line_of(pinned, "d2d4", "e8d7", "e1e2", "d7e8", "e2e1")
+    assert reason_of(line, in_search=True) == "threefold_repetition"
+
+
+def test_legal_en_passant_makes_the_position_another_one() -> None:
+    line = line_of("4k3/8/8/8/4p3/8/3P4/4K3 w - - 0 1", "d2d4", "e8d8", "e1d1", "d8e8", "d1e1")
+    assert reason_of(line, in_search=True) == "ongoing"
+
+
+def test_capture_of_a_rook_at_home_takes_the_castling_right() -> None:
+    assert text_after("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "h1h8").split()[2] == "Qq"
+
+
+def test_castling_moves_king_and_rook() -> None:
+    fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 3 7"
+    assert text_after(fen, "e1g1", "e8c8") == "2kr3r/8/8/8/8/8/8/R4RK1 w - - 5 8"
+    assert text_after(fen, "e1c1", "e8g8") == "r4rk1/8/8/8/8/8/8/2KR3R w - - 5 8"
+
+
+def test_long_castling_over_an_attacked_b_file_square_is_legal() -> None:
+    assert text_after("1r2k3/8/8/8/8/8/8/R3K3 w Q - 0 1", "e1c1").startswith("1r2k3/8/8/8/8/8/8/2KR4 b")
+
+
+def test_en_passant_removes_the_pawn_that_passed() -> None:
+    fen = "4k3/3p4/8/4P3/8/8/8/4K3 b - - 0 1"
+    assert text_after(fen, "d7d5") == "4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 2"
+    assert text_after(fen, "d7d5", "e5d6") == "4k3/8/3P4/8/8/8/8/4K3 b - - 0 2"
+
+
+@pytest.mark.parametrize("piece", "nbrq")
+def test_pawn_promotes_to_any_piece_also_when_it_takes(piece: str) -> None:
+    fen = "1n2k3/P7/8/8/8/8/8/4K3 w - - 9 1"
+    assert text_after(fen, "a7a8" + piece).startswith(piece.upper() + "n2k3/8/")
+    assert text_after(fen, "a7b8" + piece).startswith("1" + piece.upper() + "2k3/8/")
