@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from search.layout import DONE, FULL, LEAF, TERMINAL, UNEXPANDED
+from search.layout import DONE, FULL, TERMINAL, UNEXPANDED
 
 
 def best_edge(control, edges, first, count, parent_visits, parent_value, fpu_reduction):
@@ -114,14 +114,14 @@ def descend(control, nodes, edges, path, line, actions, words):
 
 
 def select(tree, nodes, edges, path, line, actions, words):
-    """Run simulations until one needs an evaluation: LEAF. DONE: none are left. FULL: grow the arrays."""
+    """Run simulations until one needs an evaluation; its number of legal actions, or DONE or FULL."""
     control = tree[0]
     while control.remaining > 0:
         if control.nodes == len(nodes) or control.edges + control.max_legal > len(edges):
             return FULL
         control.remaining -= 1
         if descend(control, nodes, edges, path, line, actions, words):
-            return LEAF
+            return control.leaf_count
     return DONE
 
 
@@ -134,10 +134,11 @@ def resume(tree, nodes, edges, path, line, actions, words, priors, value):
 
 
 def open_root(tree, line, actions, words):
-    """Make the root the waiting leaf. It must not be the end of the game."""
+    """Make the root the waiting leaf; its number of legal actions. It must not be the end of the game."""
     control = tree[0]
     control.leaf_count = legal_actions(line, control.positions, actions)
     encode(line, control.positions, control.history, words)
+    return control.leaf_count
 
 
 def expand_root(tree, nodes, edges, actions, priors, value):

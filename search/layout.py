@@ -52,5 +52,6 @@ CONTROL = np.dtype(
     align=True,
 )
 
-LEAF, DONE, FULL = 1, 0, -1
-"""What `select` came back with: a leaf to evaluate, no simulations left, or arrays that must grow."""
+DONE, FULL = 0, -1
+"""What `select` comes back with if not the number of legal actions of a leaf to evaluate: there are no
+simulations left, or the arrays must grow."""

@@ -56,7 +56,7 @@ class Evaluations:
 def gather(leaves: Sequence[Leaf]) -> LeafBatch:
     """Copy leaves into one batch."""
     return LeafBatch(
-        features=np.array([leaf.features for leaf in leaves]),
+        features=np.concatenate([leaf.features for leaf in leaves]).reshape(len(leaves), -1),
         counts=np.array([len(leaf.actions) for leaf in leaves], dtype=np.uint16),
         actions=np.concatenate([leaf.actions for leaf in leaves]),
     )

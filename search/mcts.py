@@ -33,10 +33,10 @@ async def search(tree: SearchTree, evaluator: Evaluator) -> SearchResult:
     if winning is not None:
         return _proven(winning, tree.settings.simulations)
     tree.begin()
-    unfinished = tree.select()
-    while unfinished:
-        priors, value = await evaluator.evaluate(tree.leaf)
-        unfinished = tree.resume(priors, value)
+    leaf = tree.select()
+    while leaf is not None:
+        priors, value = await evaluator.evaluate(leaf)
+        leaf = tree.resume(priors, value)
     return _counted(tree)
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from games.spec import PLY_CAP, Game, State, outcome_for_first_player
 from protocol.settings import SelfPlaySettings
 from search.compiled import kernels_for
-from search.layout import CONTROL, EDGE, FULL, LEAF, NODE
+from search.layout import CONTROL, EDGE, FULL, NODE
 from search.leaf_batch import Leaf
 
 KEPT_TREES = 2
@@ -39,7 +39,9 @@ class SearchTree:
         self._words = np.zeros(game.feature_words(settings.history), np.uint64)
         self._actions = np.zeros(game.max_legal, np.uint16)
         self._root_actions = np.zeros(game.max_legal, np.uint16)
+        self._resume = self._kernels.resume
         self._write_settings()
+        self._bundle_arrays()
 
     def _write_settings(self) -> None:
         control, settings = self._control, self.settings
@@ -115,8 +117,8 @@ class SearchTree:
 
     def root_leaf(self) -> Leaf:
         """The root as a leaf to evaluate."""
-        self._kernels.open_root(self._tree, self._line, self._actions, self._words)
-        return self.leaf
+        count = self._kernels.open_root(self._tree, self._line, self._actions, self._words)
+        return Leaf(self._words, self._actions[:count])
 
     def expand_root(self, priors: npt.NDArray[np.float32], value: float) -> None:
         self._kernels.expand_root(self._tree, self._nodes, self._edges, self._actions, priors, value)
@@ -134,32 +136,18 @@ class SearchTree:
         edge = self._kernels.winning_edge(self._tree, self._nodes, self._edges, self._line, self._actions)
         return None if edge < 0 else int(self._edges[edge]["action"])
 
-    def select(self) -> bool:
-        """Walk to the next leaf; False when the search is over."""
-        status = self._kernels.select(
-            self._tree, self._nodes, self._edges, self._path, self._line, self._actions, self._words
-        )
-        return status == LEAF or (status == FULL and self._select_in_larger_arrays())
+    def select(self) -> Leaf | None:
+        """Walk to the next leaf to evaluate; None when the search is over."""
+        return self._next_leaf(self._kernels.select(*self._arrays))
 
-    def resume(self, priors: npt.NDArray[np.float32], value: float) -> bool:
-        """Expand the leaf, back its value up and walk to the next one; False when the search is over."""
-        status = self._kernels.resume(
-            self._tree,
-            self._nodes,
-            self._edges,
-            self._path,
-            self._line,
-            self._actions,
-            self._words,
-            priors,
-            value,
-        )
-        return status == LEAF or (status == FULL and self._select_in_larger_arrays())
+    def resume(self, priors: npt.NDArray[np.float32], value: float) -> Leaf | None:
+        """Expand the leaf, back its value up and walk to the next one; None when the search is over."""
+        return self._next_leaf(self._resume(*self._arrays, priors, value))
 
-    @property
-    def leaf(self) -> Leaf:
-        """The leaf that waits for its evaluation."""
-        return Leaf(self._words, self._actions[: self._control["leaf_count"]])
+    def _next_leaf(self, count: int) -> Leaf | None:
+        if count > 0:
+            return Leaf(self._words, self._actions[:count])
+        return self._select_in_larger_arrays() if count == FULL else None
 
     def root_visits(self) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
         """Actions of the root and their visits, [n] each, in the order of the rules."""
@@ -178,13 +166,26 @@ class SearchTree:
         arrays = (self._nodes, self._edges, self._scratch, self._path, self._line, self._words)
         return sum(array.nbytes for array in arrays)
 
-    def _select_in_larger_arrays(self) -> bool:
+    def _bundle_arrays(self) -> None:
+        """The arguments of `select`, kept together because it is called once a leaf."""
+        self._arrays = (
+            self._tree,
+            self._nodes,
+            self._edges,
+            self._path,
+            self._line,
+            self._actions,
+            self._words,
+        )
+
+    def _select_in_larger_arrays(self) -> Leaf | None:
         """Grow what is full by half, then go on. Rare: a search usually fits from the start."""
         nodes = max(len(self._nodes), int(self._control["nodes"]) * 3 // 2 + 2)
         edges = max(len(self._edges), int(self._control["edges"]) * 3 // 2 + self.game.max_legal)
         self._nodes = _grown(self._nodes, nodes)
         self._edges = _grown(self._edges, edges)
         self._scratch = np.empty(nodes, np.int32)
+        self._bundle_arrays()
         return self.select()
 
 

@@ -102,6 +102,7 @@ def subtree_of_node(tree, node):
 def test_arrays_that_are_too_small_grow_without_changing_the_search():
     roomy, tight = make_tree("connect_four"), make_tree("connect_four")
     tight._nodes, tight._edges = tight._nodes[:3].copy(), tight._edges[:22].copy()
+    tight._bundle_arrays()
     expected, result = run(roomy, HashEvaluator()), run(tight, HashEvaluator())
     assert result.visits.tolist() == expected.visits.tolist()
     assert len(tight._nodes) > 3
@@ -167,6 +168,7 @@ def test_the_ply_cap_ends_search_lines_and_the_game_as_a_draw():
 
 def test_root_noise_mixes_a_distribution_into_the_priors():
     tree = make_tree("connect_four", replace(QUIET, root_noise=0.25))
+    tree.root_leaf()
     tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
     tree.begin()
     priors = tree._edges["prior"][:7]
