@@ -60,10 +60,12 @@ def same_position(first: State, second: State) -> bool:
 
     The men of each colour come first: between two reversible positions they nearly always differ.
     """
-    for word in (6, 7, 1, 2, 3, 4, 5, 0):
-        if first[word] != second[word]:
-            return False
-    return (first[8] ^ second[8]) & SAME_POSITION_MASK == ZERO
+    if first[6] != second[6] or first[7] != second[7]:
+        return False
+    different = (first[8] ^ second[8]) & SAME_POSITION_MASK
+    for piece in range(6):
+        different |= first[piece] ^ second[piece]
+    return different == ZERO
 
 
 @jit
