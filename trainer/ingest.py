@@ -56,8 +56,11 @@ class Ingest:
     def __len__(self) -> int:
         return len(self._in_flight)
 
-    def on_game(self, message: RelayGame, data: bytes) -> Job | RelayAck | None:
-        """A game arrived: work to do, an answer to send, or nothing, as it is being worked on."""
+    def on_game(self, message: RelayGame, data: bytes, *, has_room: bool = True) -> Job | RelayAck | None:
+        """A game arrived: work to do, an answer to send, or nothing, as it is being worked on.
+
+        `has_room`: whether training can take further games at the moment.
+        """
         known = self._in_flight.get(message.uid)
         if known is not None and known.sha256 == message.sha256:
             if message.peer not in known.peers:
@@ -65,8 +68,8 @@ class Ingest:
             return None
         if known is not None:
             return self._not_now(message, Code.BUSY, "another game with this uid is being checked")
-        if len(self._in_flight) >= self._limit:
-            return self._not_now(message, Code.TRAINER_BUSY, f"{self._limit} games are being checked")
+        if not has_room or len(self._in_flight) >= self._limit:
+            return self._not_now(message, Code.TRAINER_BUSY, "more games than can be taken in at once")
         self._in_flight[message.uid] = _InFlight(message.sha256, [message.peer])
         return Job(message.uid, message.sha256, message.source, data)
 

@@ -18,6 +18,10 @@ from trainer.window import Rings
 WORD_BITS = 64
 
 
+signed: Any = np.int64
+"""Counts and indices are int64 throughout: Numba makes float64 of int64 and uint64 together."""
+
+
 def _unbound(*_: Any) -> Any:
     raise RuntimeError("this name is bound to the rules of a game by games.jit.specialise")
 
@@ -32,7 +36,7 @@ def replay_to(rings: Rings, first: int, ply: int, line: Line) -> None:
     capacity = len(rings.action)
     index = first % capacity
     for i in range(ply):
-        play(line[i], np.int64(rings.action[index]), line[i + 1])
+        play(line[i], signed(rings.action[index]), line[i + 1])
         index += 1
         if index == capacity:
             index = 0
@@ -66,12 +70,12 @@ def write_policy(
 ) -> None:
     """Visits numbered `visit .. visit + count - 1` as actions and their shares of all visits."""
     capacity = len(rings.visit_action)
-    total = np.int64(0)
+    total = signed(0)
     for i in range(count):
-        total += np.int64(rings.visit_count[(visit + i) % capacity])
+        total += signed(rings.visit_count[(visit + i) % capacity])
     for i in range(count):
         at = (visit + i) % capacity
-        actions[i] = actions_map[np.int64(rings.visit_action[at])]
+        actions[i] = actions_map[signed(rings.visit_action[at])]
         shares[i] = np.float32(rings.visit_count[at]) / np.float32(total)
 
 
@@ -104,7 +108,7 @@ def write_samples(
     at = 0
     for row in range(len(numbers)):
         index = numbers[row] % len(rings.action)
-        slot = np.int64(rings.game[index])
+        slot = signed(rings.game[index])
         ply = numbers[row] - rings.game_first[slot]
         line[0] = starts[rings.game_start[slot]]
         replay_to(rings, rings.game_first[slot], ply, line)
@@ -114,19 +118,19 @@ def write_samples(
         else:
             encode(line, ply + 1, history, packed)
             permute_planes(packed, cell_maps[symmetry], bit_words, words_per_plane, words[row])
-        outcome = np.int64(rings.game_outcome[slot])
+        outcome = signed(rings.game_outcome[slot])
         value = outcome if side_to_move(line[ply]) == 0 else -outcome
         classes[row] = 1 - value
         if rings.is_target[index]:
-            count = np.int64(rings.visited[index])
-            visit = rings.game_visit[slot] + np.int64(rings.visit_offset[index])
+            count = signed(rings.visited[index])
+            visit = rings.game_visit[slot] + signed(rings.visit_offset[index])
             rows[at : at + count] = row
             write_policy(rings, visit, count, action_maps[symmetry], actions[at:], shares[at:])
             at += count
     return at
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Any]] = {
     "replay_to": replay_to,
     "permute_planes": permute_planes,
     "write_policy": write_policy,

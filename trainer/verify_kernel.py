@@ -1,7 +1,6 @@
 """Jitted replay of a finished game under its rules: the checks that need the board.
 
 The rules are bound per game by `games.jit.specialise`; the names below stand for them until then.
-Counts are taken as int64 throughout: Numba makes float64 of int64 and uint64 together.
 `tests/trainer/naive_verify.py` is the slow twin.
 """
 
@@ -26,6 +25,10 @@ VISIT_SUM = 6
 
 PLY, FOUND, WANTED = 0, 1, 2
 """Columns of the report: where, what was found, what would have been right."""
+
+
+signed: Any = np.int64
+"""Counts and indices are int64 throughout: Numba makes float64 of int64 and uint64 together."""
 
 
 def _unbound(*_: Any) -> Any:
@@ -53,7 +56,7 @@ def check_visits(
     total = 0
     previous = -1
     for i in range(first, last):
-        action = np.int64(actions[i])
+        action = signed(actions[i])
         report[FOUND] = action
         report[WANTED] = previous
         if action >= len(allowed) or allowed[action] != mark:
@@ -63,7 +66,7 @@ def check_visits(
         if visits[i] == 0:
             return VISIT_ZERO
         previous = action
-        total += np.int64(visits[i])
+        total += signed(visits[i])
     report[FOUND] = total
     return FINE
 
@@ -73,8 +76,9 @@ def visits_of(
 ) -> int:
     """Visits that `action` got at one ply, 0 when it has none."""
     for i in range(first, last):
-        if np.int64(actions[i]) == action:
-            return np.int64(visits[i])
+        if signed(actions[i]) == action:
+            found: int = signed(visits[i])
+            return found
     return 0
 
 
@@ -119,12 +123,12 @@ def replay(
             return PLAYED_ON
         mark = ply + 1
         for i in range(count):
-            allowed[np.int64(legal[i])] = mark
-        action = np.int64(actions[ply])
+            allowed[signed(legal[i])] = mark
+        action = signed(actions[ply])
         report[FOUND] = action
         if action >= len(allowed) or allowed[action] != mark:
             return ILLEGAL_ACTION
-        last = first + np.int64(visited[ply])
+        last = first + signed(visited[ply])
         fault = check_visits(visit_actions, visits, first, last, allowed, mark, report)
         if fault != FINE:
             return fault
@@ -141,7 +145,7 @@ def replay(
     return FINE
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Any]] = {
     "check_visits": check_visits,
     "visits_of": visits_of,
     "sum_allowed": sum_allowed,

@@ -1,0 +1,101 @@
+"""Dishonest games: each mutation of an honest record with the code it must be refused with."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from games import get_game
+from protocol.errors import Code
+from protocol.records import GameRecord
+
+Mutation = Callable[[GameRecord], GameRecord]
+
+
+def with_entry(record: GameRecord, column: str, index: int, value: Any) -> GameRecord:
+    """A copy with one entry of a column replaced."""
+    values = np.array(getattr(record, column))
+    values[index] = value
+    return dataclasses.replace(record, **{column: values})
+
+
+def change(**fields: Any) -> Mutation:
+    return lambda record: dataclasses.replace(record, **fields)
+
+
+def without_last_ply(record: GameRecord) -> GameRecord:
+    entries = len(record.visits) - int(record.visited[-1])
+    per_ply = {
+        name: getattr(record, name)[:-1]
+        for name in ("actions", "visited", "root_values", "flags", "versions")
+    }
+    return dataclasses.replace(
+        record, visit_actions=record.visit_actions[:entries], visits=record.visits[:entries], **per_ply
+    )
+
+
+def with_another_ply(record: GameRecord) -> GameRecord:
+    """The last ply once more, after the end."""
+    entries = len(record.visits) - int(record.visited[-1])
+    columns = {
+        name: np.append(getattr(record, name), getattr(record, name)[-1:])
+        for name in ("actions", "visited", "root_values", "flags", "versions")
+    }
+    for name in ("visit_actions", "visits"):
+        column = getattr(record, name)
+        columns[name] = np.append(column, column[entries:])
+    return dataclasses.replace(record, **columns)
+
+
+def repeated_action(record: GameRecord) -> GameRecord:
+    """Ply 1 plays what ply 0 played (a cell that is taken; in Connect Four a column that is full)."""
+    return with_entry(record, "actions", 1, record.actions[0])
+
+
+def swapped_visits(record: GameRecord) -> GameRecord:
+    """The first two visited actions of a ply in the wrong order."""
+    ply = int((record.visited >= 2).argmax())
+    at = int(record.visited[:ply].sum())
+    first, second = record.visit_actions[at : at + 2]
+    return with_entry(with_entry(record, "visit_actions", at, second), "visit_actions", at + 1, first)
+
+
+def more_visits(record: GameRecord) -> GameRecord:
+    at = int(record.visits.argmin())
+    return with_entry(record, "visits", at, record.visits[at] + 1)
+
+
+def other_end(record: GameRecord) -> GameRecord:
+    names = [reason.name for reason in get_game(record.game).end_reasons[1:] if reason.name != record.reason]
+    return dataclasses.replace(record, reason=names[0])
+
+
+def turned_outcome(record: GameRecord) -> GameRecord:
+    return dataclasses.replace(record, outcome=-record.outcome if record.outcome else 1)
+
+
+MUTATIONS: list[tuple[str, Mutation, Code]] = [
+    ("another game", change(game="go_fish"), Code.WRONG_GAME),
+    ("fewer simulations", change(simulations=7), Code.WRONG_SETTINGS),
+    ("another cap", change(max_plies=500), Code.WRONG_SETTINGS),
+    ("another start", change(start="nonsense"), Code.WRONG_SETTINGS),
+    ("column cut", lambda r: dataclasses.replace(r, root_values=r.root_values[:-1]), Code.BAD_RECORD),
+    ("visits cut", lambda r: dataclasses.replace(r, visits=r.visits[:-1]), Code.BAD_RECORD),
+    ("visited off", lambda r: with_entry(r, "visited", 0, r.visited[0] + 1), Code.BAD_RECORD),
+    ("NaN value", lambda r: with_entry(r, "root_values", 2, np.nan), Code.BAD_VALUES),
+    ("value over 1", lambda r: with_entry(r, "root_values", 2, 1.01), Code.BAD_VALUES),
+    ("future weights", lambda r: with_entry(r, "versions", 1, 10_000), Code.UNKNOWN_VERSION),
+    ("action out of range", lambda r: with_entry(r, "actions", 2, 65_000), Code.ILLEGAL_ACTION),
+    ("visit out of range", lambda r: with_entry(r, "visit_actions", -1, 65_000), Code.BAD_VISITS),
+    ("order of visits", swapped_visits, Code.BAD_VISITS),
+    ("zero visits", lambda r: with_entry(r, "visits", 0, 0), Code.BAD_VISITS),
+    ("inflated visits", more_visits, Code.BAD_VISITS),
+    ("last ply missing", without_last_ply, Code.UNFINISHED),
+    ("played on", with_another_ply, Code.PLAYED_ON),
+    ("another end", other_end, Code.WRONG_REASON),
+    ("ply cap claimed", change(reason="ply_cap"), Code.WRONG_REASON),
+    ("other winner", turned_outcome, Code.WRONG_OUTCOME),
+]

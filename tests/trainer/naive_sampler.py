@@ -1,0 +1,74 @@
+"""Slow obvious twin of window and sampler: a list of records, one position at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from naive_verify import positions_of, visits_by_ply
+
+from games.spec import Game, Symmetry
+from protocol.records import GameRecord
+
+
+@dataclass
+class NaiveWindow:
+    """Games in order; the oldest go until what is left fits."""
+
+    positions: int
+    visits: int
+    games: int
+    records: list[GameRecord] = field(default_factory=list)
+
+    def add(self, record: GameRecord) -> None:
+        self.records.append(record)
+        while (
+            sum(r.plies for r in self.records) > self.positions
+            or sum(len(r.visits) for r in self.records) > self.visits
+            or len(self.records) > self.games
+        ):
+            self.records.pop(0)
+
+    def position(self, index: int) -> tuple[GameRecord, int]:
+        """The game and ply of the position `index`, counted from the oldest."""
+        for record in self.records:
+            if index < record.plies:
+                return record, index
+            index -= record.plies
+        raise IndexError(index)
+
+
+def naive_words(game: Game, record: GameRecord, ply: int, history: int) -> npt.NDArray[np.uint64]:
+    words = np.zeros(game.feature_words(history), dtype=np.uint64)
+    line = np.array(positions_of(game, record)[: ply + 1])
+    game.rules.encode(line, len(line), history, words)
+    return words
+
+
+def naive_policy(record: GameRecord, ply: int) -> dict[int, float]:
+    """Shares of the visits, empty for a ply that is no policy target."""
+    if not record.flags[ply]:
+        return {}
+    visits = visits_by_ply(record)[ply]
+    total = sum(count for _, count in visits)
+    return {action: count / total for action, count in visits}
+
+
+def naive_class(game: Game, record: GameRecord, ply: int) -> int:
+    """0 if the side to move at `ply` won the game, 2 if it lost, 1 for a draw."""
+    first_player_moves = int(game.rules.side_to_move(positions_of(game, record)[ply])) == 0
+    if record.outcome == 0:
+        return 1
+    return 0 if (record.outcome == 1) == first_player_moves else 2
+
+
+def naive_symmetry(
+    game: Game, words: npt.NDArray[np.uint64], symmetry: Symmetry, history: int
+) -> npt.NDArray[np.uint64]:
+    """Features of the board after a symmetry (boards of at most 64 cells)."""
+    out = words.copy()
+    for plane in range(game.bit_planes(history)):
+        cells = [i for i in range(game.cells) if int(words[plane]) >> i & 1]
+        out[plane] = np.uint64(sum(1 << int(symmetry.cells[i]) for i in cells))
+    return out

@@ -1,0 +1,100 @@
+"""Honest games are taken, every kind of dishonest one is refused with its own code."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mutations import MUTATIONS, Mutation, repeated_action, with_entry
+from naive_verify import naive_verdict
+
+from bench.random_games import random_game
+from games import get_game
+from protocol.errors import Code
+from protocol.settings import SelfPlaySettings
+from trainer.verify import Expected, Verifier
+
+SETTINGS = SelfPlaySettings(simulations=100)
+NEWEST = 5
+
+GAMES = {name: get_game(name) for name in ("tic_tac_toe", "connect_four")}
+VERIFIERS = {name: Verifier(game) for name, game in GAMES.items()}
+
+
+def expected(name: str, **settings: object) -> Expected:
+    return Expected.of(dataclasses.replace(SETTINGS, **settings), GAMES[name])  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=sorted(GAMES))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_honest_games_are_taken(name: str) -> None:
+    """Random games with visits by the rule pass, with and without plies that are no policy target."""
+    rng = np.random.default_rng(1)
+    for targets in [1.0] * 100 + [0.5] * 100:
+        record = random_game(GAMES[name], rng, targets=targets)
+        assert VERIFIERS[name].check(record, expected(name), NEWEST) is None
+
+
+@pytest.mark.parametrize(("label", "mutation", "code"), MUTATIONS, ids=[label for label, _, _ in MUTATIONS])
+def test_dishonest_games_are_refused(name: str, label: str, mutation: Mutation, code: Code) -> None:
+    """Each kind of false record is refused with the code that names what is wrong."""
+    rng = np.random.default_rng(2)
+    for _ in range(10):
+        record = mutation(random_game(GAMES[name], rng, max_plies=50))
+        rejection = VERIFIERS[name].check(record, expected(name, max_plies=50), NEWEST)
+        assert rejection is not None
+        assert rejection.code == code, str(rejection)
+
+
+def test_taken_cell_is_illegal() -> None:
+    """A move onto a stone is refused, and the reason names ply and action."""
+    record = repeated_action(random_game(GAMES["tic_tac_toe"], np.random.default_rng(3)))
+    rejection = VERIFIERS["tic_tac_toe"].check(record, expected("tic_tac_toe"), NEWEST)
+    assert str(rejection) == f"illegal_action: ply 1: action {record.actions[0]} is not legal"
+
+
+def test_start_that_cannot_be_read(name: str) -> None:
+    """A start position that is no position is refused, even if the settings ask for it."""
+    record = dataclasses.replace(random_game(GAMES[name], np.random.default_rng(4)), start="?!")
+    rejection = VERIFIERS[name].check(record, expected(name, start="?!"), NEWEST)
+    assert rejection is not None
+    assert rejection.code == Code.BAD_START
+
+
+def test_game_cut_at_the_cap_is_a_draw(name: str) -> None:
+    """A game that reaches the cap undecided ends by ply_cap with outcome 0, and no sooner."""
+    record = random_game(GAMES[name], np.random.default_rng(5), max_plies=4)
+    assert (record.reason, record.outcome) == ("ply_cap", 0)
+    assert VERIFIERS[name].check(record, expected(name, max_plies=4), NEWEST) is None
+    won = dataclasses.replace(record, outcome=1)
+    rejection = VERIFIERS[name].check(won, expected(name, max_plies=4), NEWEST)
+    assert rejection is not None
+    assert rejection.code == Code.WRONG_OUTCOME
+
+
+def test_longer_than_the_cap(name: str) -> None:
+    """A game that goes on after the cap is refused."""
+    record = dataclasses.replace(random_game(GAMES[name], np.random.default_rng(6)), max_plies=4)
+    rejection = VERIFIERS[name].check(record, expected(name, max_plies=4), NEWEST)
+    assert rejection is not None
+    assert rejection.code == Code.TOO_LONG
+
+
+@given(
+    seed=st.integers(0, 10**6), column=st.sampled_from(["actions", "visit_actions", "visits"]), data=st.data()
+)
+def test_agrees_with_the_slow_twin(seed: int, column: str, data: st.DataObject) -> None:
+    """Whatever entry is changed to whatever, the kernel and the plain twin find the same fault."""
+    game = GAMES["connect_four"]
+    record = random_game(game, np.random.default_rng(seed), simulations=20)
+    index = data.draw(st.integers(0, len(getattr(record, column)) - 1))
+    limit = 25 if column == "visits" else game.actions
+    record = with_entry(record, column, index, data.draw(st.integers(0, limit)))
+    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", simulations=20), NEWEST)
+    assert (rejection and rejection.code) == naive_verdict(game, record)

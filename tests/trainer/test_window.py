@@ -1,0 +1,141 @@
+"""The window holds the newest games that fit, and samples are made of what they hold."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry, naive_words
+
+from bench.random_games import random_game
+from games import get_game
+from games.spec import Game
+from protocol.records import GameRecord
+from trainer.sampler import Sampler, Samples
+from trainer.window import Window
+
+TIC_TAC_TOE, CONNECT_FOUR = get_game("tic_tac_toe"), get_game("connect_four")
+SAMPLERS = {
+    (game.name, symmetric): Sampler(game, game.history, symmetric=symmetric)
+    for game in (TIC_TAC_TOE, CONNECT_FOUR)
+    for symmetric in (False, True)
+}
+
+
+def random_games(game: Game, seed: int, count: int) -> list[GameRecord]:
+    rng = np.random.default_rng(seed)
+    return [random_game(game, rng, simulations=30, targets=0.7) for _ in range(count)]
+
+
+def everything(game: Game, window: Window, symmetry: int = 0) -> Samples:
+    numbers = np.arange(window.first_position, window.first_position + window.positions)
+    return SAMPLERS[game.name, symmetry > 0].make(window, numbers, np.full(len(numbers), symmetry))
+
+
+def policy_of(samples: Samples, row: int) -> dict[int, float]:
+    here = samples.rows == row
+    return dict(zip(samples.actions[here].tolist(), samples.shares[here].tolist(), strict=True))
+
+
+@given(
+    seed=st.integers(0, 1000),
+    count=st.integers(1, 25),
+    positions=st.integers(9, 120),
+    visited=st.floats(1.5, 9.0),
+    plies_per_game=st.floats(1.0, 9.0),
+)
+def test_oldest_games_go_first_and_whole(
+    seed: int, count: int, positions: int, visited: float, plies_per_game: float
+) -> None:
+    """Whichever ring is full first, the window holds the same positions as a plain list of games."""
+    window = Window(TIC_TAC_TOE, positions, max(visited, 40 / positions), plies_per_game)
+    rings = window.rings
+    naive = NaiveWindow(positions, len(rings.visit_count), len(rings.game_first))
+    for record in random_games(TIC_TAC_TOE, seed, count):
+        if len(record.visits) > len(rings.visit_count):
+            continue
+        window.add(record)
+        naive.add(record)
+    assert window.games == len(naive.records)
+    samples = everything(TIC_TAC_TOE, window)
+    assert len(samples.classes) == sum(record.plies for record in naive.records)
+    for row in range(len(samples.classes)):
+        record, ply = naive.position(row)
+        assert policy_of(samples, row) == pytest.approx(naive_policy(record, ply))
+
+
+@pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.name)
+def test_samples_agree_with_the_slow_twin(game: Game) -> None:
+    """Features, policy shares and outcomes of all positions are those of a plain replay."""
+    window = Window(game, 200)
+    naive = NaiveWindow(200, 10**9, 10**9)
+    for record in random_games(game, 1, 12):
+        window.add(record)
+        naive.add(record)
+    samples = everything(game, window)
+    for row in range(window.positions):
+        record, ply = naive.position(row)
+        np.testing.assert_array_equal(samples.words[row], naive_words(game, record, ply, game.history))
+        assert policy_of(samples, row) == pytest.approx(naive_policy(record, ply))
+        assert samples.classes[row] == naive_class(game, record, ply)
+
+
+@pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.name)
+def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
+    """Through each symmetry, cells and actions go where its tables say; the outcome stays."""
+    window = Window(game, 100)
+    record = random_games(game, 2, 1)[0]
+    window.add(record)
+    for index, symmetry in enumerate(game.symmetries, start=1):
+        samples = everything(game, window, index)
+        for row in range(record.plies):
+            words = naive_words(game, record, row, game.history)
+            turned = naive_symmetry(game, words, symmetry, game.history)
+            np.testing.assert_array_equal(samples.words[row], turned)
+            shares = {int(symmetry.actions[a]): p for a, p in naive_policy(record, row).items()}
+            assert policy_of(samples, row) == pytest.approx(shares)
+            assert samples.classes[row] == naive_class(game, record, row)
+
+
+def test_same_seed_draws_the_same_samples() -> None:
+    """A batch depends on the window and the random state only."""
+    window = Window(CONNECT_FOUR, 300)
+    for record in random_games(CONNECT_FOUR, 3, 20):
+        window.add(record)
+    sampler = SAMPLERS["connect_four", True]
+    first, second = (sampler.sample(window, np.random.default_rng(7), 50) for _ in range(2))
+    for field in dataclasses.fields(Samples):
+        np.testing.assert_array_equal(getattr(first, field.name), getattr(second, field.name))
+
+
+def test_game_larger_than_the_window_is_refused() -> None:
+    """A game that can never fit is an error that says what to change."""
+    with pytest.raises(ValueError, match="window-positions"):
+        Window(TIC_TAC_TOE, 3).add(random_games(TIC_TAC_TOE, 4, 1)[0])
+
+
+def test_value_target_is_of_the_side_to_move() -> None:
+    """By hand: a first-player win of odd length, a second-player win of even length, and a draw."""
+    games = {
+        (0, 3, 1, 4, 2): (1, [0, 2, 0, 2, 0]),
+        (0, 3, 1, 4, 8, 5): (-1, [2, 0, 2, 0, 2, 0]),
+        (0, 1, 2, 4, 3, 5, 7, 6, 8): (0, [1] * 9),
+    }
+    for actions, (outcome, classes) in games.items():
+        window = Window(TIC_TAC_TOE, 9)
+        window.add(hand_made(actions, outcome))
+        assert everything(TIC_TAC_TOE, window).classes.tolist() == classes
+
+
+def hand_made(actions: tuple[int, ...], outcome: int) -> GameRecord:
+    record = random_games(TIC_TAC_TOE, 5, 1)[0]
+    plies = len(actions)
+    played = np.array(actions, dtype=np.uint16)
+    ones = np.ones(plies, dtype=np.uint16)
+    return dataclasses.replace(
+        record, actions=played, visited=ones, visit_actions=played, visits=ones,
+        root_values=np.zeros(plies, dtype=np.float32), flags=ones.astype(np.uint8), outcome=outcome,
+    )  # fmt: skip

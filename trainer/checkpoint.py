@@ -1,0 +1,128 @@
+"""The trainer's own state on its own disk: what a restart needs to go on as if nothing had happened.
+
+Two files a checkpoint, written whole or not at all: `step-N.safetensors`, the network (usable by itself),
+and `step-N.state`, the rest, with the hash of the first in it and its own hash at its end. The state is
+read with `weights_only`, and never leaves this machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from games.spec import Game
+from net.modules import Network
+from net.weights import BadWeights, from_bytes
+from runtime.exits import Exit, Fatal
+from runtime.runs import write_atomically
+
+log = logging.getLogger(__name__)
+
+HASH_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands."""
+
+    step: int
+    samples: int
+    """Positions trained on so far."""
+    version: int
+    """Highest weights version offered so far."""
+    last_seq: int
+    """Newest stored game in the window."""
+    optimizer: str
+    """Name of the recipe that the optimizer's state belongs to."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All of it, as read back."""
+
+    progress: Progress
+    network: Network
+    optimizer_state: dict[str, Any]
+    rng: np.random.Generator
+
+
+class Damaged(Exception):
+    """A checkpoint that cannot be used; the text says why."""
+
+
+def save(
+    folder: Path,
+    progress: Progress,
+    weights: bytes,
+    optimizer_state: dict[str, Any],
+    rng: np.random.Generator,
+    keep: int,
+) -> None:
+    """Write a checkpoint and remove all but the newest `keep`. Raises Fatal(DISK) when it cannot."""
+    state = {
+        "progress": json.dumps(progress.__dict__),
+        "rng": json.dumps(rng.bit_generator.state),
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
+        "optimizer": optimizer_state,
+    }
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    data = buffer.getvalue()
+    path = folder / f"step-{progress.step:09d}.state"
+    try:
+        write_atomically(path.with_suffix(".safetensors"), weights)
+        write_atomically(path, data + hashlib.sha256(data).digest())
+        for old in _states(folder)[keep:]:
+            old.unlink()
+            old.with_suffix(".safetensors").unlink(missing_ok=True)
+    except OSError as error:
+        raise Fatal(
+            f"cannot write the checkpoint {path}: {error.strerror}; free space or mend the disk, then start "
+            "the trainer again: it goes on from the checkpoint before",
+            Exit.DISK,
+        ) from error
+
+
+def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
+    """The newest checkpoint that is whole; damaged ones are skipped with a line in the log."""
+    for partial in folder.glob("*.partial"):
+        partial.unlink()
+    for path in _states(folder):
+        try:
+            return _load(path, game, history)
+        except Damaged as error:
+            log.warning("skipped the checkpoint %s: %s", path, error)
+    return None
+
+
+def _states(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-*.state"), reverse=True)
+
+
+def _load(path: Path, game: Game, history: int) -> Checkpoint:
+    try:
+        content = path.read_bytes()
+        weights = path.with_suffix(".safetensors").read_bytes()
+    except OSError as error:
+        raise Damaged(f"cannot be read: {error.strerror}") from error
+    data = content[:-HASH_BYTES]
+    if hashlib.sha256(data).digest() != content[-HASH_BYTES:]:
+        raise Damaged("torn or changed (its hash differs)")
+    state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    if hashlib.sha256(weights).hexdigest() != state["weights_sha256"]:
+        raise Damaged("the weights beside it are not its own")
+    try:
+        network, _ = from_bytes(weights, game=game, history=history)
+    except BadWeights as error:
+        raise Damaged(str(error)) from error
+    rng = np.random.default_rng()
+    rng.bit_generator.state = json.loads(state["rng"])
+    return Checkpoint(Progress(**json.loads(state["progress"])), network, state["optimizer"], rng)

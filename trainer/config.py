@@ -1,0 +1,88 @@
+"""Settings of `python -m trainer`. Imports nothing heavy: `--help` answers at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from runtime.exits import Exit, Fatal
+from runtime.ports import split_address
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """Which game, which history and how games are played comes from the server."""
+
+    server: str = "127.0.0.1:5600"
+    """HOST or HOST:PORT of azserver (its base port)."""
+    run: str = ""
+    """Name of the run folder; empty: the server's name for the run."""
+    runs: str = "runs"
+    """Folder of all run folders."""
+    net: str = ""
+    """Preset of a new network (tiny, small, medium, alphazero); empty: the server's. AlphaZero: 19x256.
+    A run that has a checkpoint goes on with its own."""
+    weights: str = ""
+    """Weights file to begin with, when the run has no checkpoint yet."""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    cpu_threads: int = 0
+    """Threads that torch computes with; 0: half of the machine's cores."""
+    optimizer: Literal["adamw", "alphazero"] = "adamw"
+    """adamw for small nets and short runs; alphazero: SGD, momentum 0.9, the paper's schedule."""
+    batch: int = 0
+    """Positions in a step; 0: 256 for adamw, 4096 for alphazero (the paper's)."""
+    lr: float = 0.0
+    """Learning rate; 0: 0.001 for adamw, 0.2 for alphazero (dropping to 0.02, 0.002, 0.0002)."""
+    weight_decay: float | None = None
+    """As torch counts it; default 0.01 for adamw (filters and matrices), 0.0002 for alphazero (all)."""
+    warmup_steps: int | None = None
+    """Steps over which the rate rises; default 100 for adamw, 0 for alphazero."""
+    grad_clip: float | None = None
+    """Largest norm of the gradient, 0: unlimited; default 1 for adamw, 0 for alphazero."""
+    value_weight: float = 1.0
+    """Weight of the value loss beside 1 for the policy (AlphaZero: 1)."""
+    samples_per_position: float = 2.0
+    """Times a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4)."""
+    min_positions: int = 2000
+    """Positions in the window before the first step."""
+    window_positions: int = 500_000
+    """Positions in the replay window (AlphaZero: those of the last 1,000,000 games)."""
+    visited_per_position: float = 0.0
+    """Room for visited actions in the window, per position; 0: the game's mean number of legal ones."""
+    symmetric: bool = False
+    """See samples through random symmetries of the board, if the game has any (AlphaZero: no)."""
+    publish_steps: int = 100
+    """Steps after which weights are published (AlphaZero: 1000)."""
+    publish_seconds: float = 30.0
+    """Seconds after which they are published if any step was made."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between two checkpoints; one more is written at the end."""
+    keep_checkpoints: int = 3
+    """Newest checkpoints that are kept."""
+    version_slack: int = 16
+    """Weights versions by which a game may be ahead of what this trainer knows of."""
+    seed: int = 0
+    """Of a new network and of the draws from the window."""
+
+    def check(self) -> TrainerConfig:
+        """The same settings, or Fatal(CONFIG) naming the one that is out of range."""
+        positive = ("samples_per_position", "window_positions", "publish_steps", "keep_checkpoints")
+        for name in positive:
+            if getattr(self, name) <= 0:
+                raise Fatal(f"--{name.replace('_', '-')} must be more than 0", Exit.CONFIG)
+        for name in ("batch", "lr", "min_positions", "cpu_threads", "publish_seconds", "version_slack"):
+            if getattr(self, name) < 0:
+                raise Fatal(f"--{name.replace('_', '-')} must not be negative", Exit.CONFIG)
+        if self.min_positions > self.window_positions:
+            raise Fatal(
+                f"--min-positions {self.min_positions} can never be reached in a window of "
+                f"--window-positions {self.window_positions}",
+                Exit.CONFIG,
+            )
+        return self
+
+    def bulk_endpoint(self) -> str:
+        """Where games and weights go: the base port plus 1. Raises Fatal(CONFIG) for a bad address."""
+        host, port = split_address(self.server)
+        return f"tcp://{host}:{port + 1}"

@@ -1,0 +1,93 @@
+"""The trainer's figures: for TRAINER_STATUS, the log and TensorBoard. Keys are listed in docs/protocol.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainer.learning import Turn
+from trainer.store import Totals
+from trainer.train import StepFigures
+
+OUTCOMES = {1: "first", 0: "draw", -1: "second"}
+
+
+@dataclass
+class Figures:
+    """Collects what the tasks know. Times are seconds on any one clock."""
+
+    started: float
+    games_before: int = 0
+    """Games in the store at the start, so that the rate is of this session."""
+    turn: Turn | None = None
+    steps: StepFigures | None = None
+    """Of the last turn that made any."""
+    weights_version: int = 0
+    """Newest version the server has stored."""
+    samples: int = 0
+    architecture: str = ""
+    rejected: Mapping[str, int] = field(default_factory=dict)
+
+    def begin(self, totals: Totals, rejected: Mapping[str, int], architecture: str) -> None:
+        """The run is open; `rejected` is counted up by whoever checks games."""
+        self.games_before = totals.games.total()
+        self.rejected = rejected
+        self.architecture = architecture
+
+    def on_turn(self, turn: Turn, samples: int) -> None:
+        self.turn = turn
+        self.samples = samples
+        self.steps = turn.figures or self.steps
+
+    def as_dict(self, totals: Totals, now: float) -> dict[str, Any]:
+        """The figures of TRAINER_STATUS."""
+        games = totals.games.total()
+        hours = max(now - self.started, 1.0) / 3600
+        steps = self.steps
+        return {
+            "games": games,
+            "positions": totals.positions,
+            "games_by_source": {source: totals.games[source] for source in ("workers", "clients")},
+            "versions": {source: len(totals.versions.get(source, ())) for source in ("workers", "clients")},
+            "outcomes": {name: totals.outcomes[outcome] for outcome, name in OUTCOMES.items()},
+            "reasons": dict(totals.reasons),
+            "mean_plies": round(totals.positions / max(games, 1), 2),
+            "games_per_h": round((games - self.games_before) / hours, 1),
+            "window_positions": self.turn.window_positions if self.turn else 0,
+            "step": self.turn.step if self.turn else 0,
+            "policy_loss": round(steps.policy_loss, 5) if steps else None,
+            "value_loss": round(steps.value_loss, 5) if steps else None,
+            "policy_entropy": round(steps.policy_entropy, 5) if steps else None,
+            "gradient_norm": round(steps.gradient_norm, 5) if steps else None,
+            "samples_per_position": round(self.samples / max(totals.positions, 1), 3),
+            "weights_version": self.weights_version,
+            "rejected": dict(self.rejected),
+            "architecture": self.architecture,
+            "waiting_for": self.turn.waiting_for if self.turn else "",
+        }
+
+
+def log_line(figures: Mapping[str, Any]) -> str:
+    """One plain line of the figures that matter most."""
+    loss = "no step yet"
+    if figures["policy_loss"] is not None:
+        loss = f"policy loss {figures['policy_loss']:.3f}, value loss {figures['value_loss']:.3f}"
+    line = (
+        f"{figures['games']} games, {figures['positions']} positions, step {figures['step']}, {loss}, "
+        f"weights {figures['weights_version']}"
+    )
+    if figures["rejected"]:
+        line += f", rejected {figures['rejected']}"
+    return line + (f"; waiting for {figures['waiting_for']}" if figures["waiting_for"] else "")
+
+
+def scalars(figures: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers among the figures, nested ones as `name/key`: what TensorBoard draws."""
+    flat: dict[str, float] = {}
+    for name, value in figures.items():
+        entries = value.items() if isinstance(value, Mapping) else [("", value)]
+        for key, number in entries:
+            if isinstance(number, int | float):
+                flat[f"{name}/{key}" if key else f"trainer/{name}"] = float(number)
+    return flat

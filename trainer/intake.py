@@ -1,0 +1,100 @@
+"""Takes jobs through decoding, verification and one commit. Runs in a thread of its own."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from games.spec import Game
+from protocol.errors import Code
+from protocol.records import BadRecord, GameRecord, from_bytes, sha256
+from trainer.ingest import Done, Job
+from trainer.store import CONFLICT, DUPLICATE, RETRY, STORED, Entry, Reject, Store
+from trainer.verify import Expected, Rejection, Verifier
+
+log = logging.getLogger(__name__)
+
+_REASONS = {
+    STORED: "",
+    DUPLICATE: "",
+    CONFLICT: "another game is stored under this uid",
+    RETRY: "the trainer's disk does not take it at the moment",
+}
+
+
+@dataclass(frozen=True)
+class Committed:
+    """The result of one batch of jobs."""
+
+    done: list[Done]
+    """For every job."""
+    games: list[GameRecord]
+    """Those newly stored, in the order of the store."""
+    last_seq: int
+    """Of the newest game in the store."""
+
+
+class Intake:
+    """Checks and stores games. One thread at a time may use it."""
+
+    def __init__(self, game: Game, expected: Expected, store: Store) -> None:
+        self._expected = expected
+        self._store = store
+        self._verifier = Verifier(game)
+        self.rejected: Counter[str] = Counter()
+        """Games refused since the start, by code."""
+
+    def process(self, jobs: Sequence[Job], newest_version: int) -> Committed:
+        """Check all jobs and commit them together; once this returns they may be acknowledged."""
+        records: list[GameRecord] = []
+        entries: list[Entry] = []
+        rejects: list[Reject] = []
+        done: list[Done] = []
+        for job in jobs:
+            checked = self._check(job, newest_version)
+            if isinstance(checked, Rejection):
+                self.rejected[str(checked.code)] += 1
+                rejects.append(
+                    Reject(job.uid, job.sha256, job.source, checked.code, checked.reason, job.data)
+                )
+                done.append(Done(job.uid, "rejected", str(checked)))
+            else:
+                records.append(checked)
+                entries.append(_entry(job, checked))
+        statuses = self._store.commit(entries, rejects)
+        done += [
+            Done(entry.uid, status, _REASONS[status]) for entry, status in zip(entries, statuses, strict=True)
+        ]
+        stored = [record for record, status in zip(records, statuses, strict=True) if status == STORED]
+        return Committed(done, stored, self._store.newest)
+
+    def _check(self, job: Job, newest_version: int) -> GameRecord | Rejection:
+        try:
+            if sha256(job.data) != job.sha256:
+                return Rejection(Code.BAD_HASH, "the bytes are not those its sha256 was made of")
+            record = from_bytes(job.data)
+            if record.uid != job.uid:
+                return Rejection(Code.BAD_RECORD, "the uid in the record is not that of the message")
+            return self._verifier.check(record, self._expected, newest_version) or record
+        except BadRecord as error:
+            return Rejection(error.code, str(error))
+        except Exception:
+            # A game must not end the trainer: it would come again after every restart.
+            log.exception("checking the game %s failed; it is refused and kept in `rejects`", job.uid.hex())
+            return Rejection(Code.INTERNAL, "checking this game failed, see the trainer's log")
+
+
+def _entry(job: Job, record: GameRecord) -> Entry:
+    return Entry(
+        uid=job.uid,
+        sha256=job.sha256,
+        source=job.source,
+        plies=record.plies,
+        outcome=record.outcome,
+        reason=record.reason,
+        version_min=int(record.versions.min()),
+        version_max=int(record.versions.max()),
+        data=job.data,
+    )

@@ -1,0 +1,181 @@
+"""Window, sampler and network together: takes games in, makes the steps they pay for. One thread's work."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from games.spec import Game
+from net.architectures import PRESETS, build
+from net.modules import Network
+from net.weights import BadWeights, load
+from protocol.records import GameRecord, from_bytes
+from runtime.exits import Exit, Fatal
+from trainer import checkpoint
+from trainer.checkpoint import Progress
+from trainer.config import TrainerConfig
+from trainer.optimizers import RECIPES, Recipe
+from trainer.pacing import Pace
+from trainer.sampler import Sampler
+from trainer.store import StoreReader
+from trainer.train import Learner, StepFigures, choose_device
+from trainer.window import Window
+
+log = logging.getLogger(__name__)
+
+TURN_SECONDS = 0.5
+"""How long a turn makes steps before new games get into the window."""
+
+
+def recipe_of(config: TrainerConfig) -> Recipe:
+    """The preset with what the user set over it (0 stands for "not set" where 0 makes no sense)."""
+    chosen = {name: getattr(config, name) for name in ("batch", "lr") if getattr(config, name)}
+    for name in ("weight_decay", "warmup_steps", "grad_clip"):
+        if getattr(config, name) is not None:
+            chosen[name] = getattr(config, name)
+    return replace(RECIPES[config.optimizer], value_weight=config.value_weight, **chosen)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a turn did."""
+
+    step: int
+    """Steps made so far."""
+    window_positions: int
+    figures: StepFigures | None
+    """Means over this turn's steps, None if there were none."""
+    more: bool
+    """Whether further steps could be made at once."""
+    waiting_for: str
+
+
+class Learning:
+    """Everything that a training step touches. One thread at a time may use it."""
+
+    def __init__(self, config: TrainerConfig, game: Game, history: int, preset: str, folder: Path) -> None:
+        """Goes on from the newest checkpoint in `folder`, or begins with a new network."""
+        self._config = config
+        self._folder = folder
+        recipe = recipe_of(config)
+        self._recipe = recipe
+        self._pace = Pace(recipe.batch, config.samples_per_position, config.min_positions)
+        self.window = Window(game, config.window_positions, config.visited_per_position)
+        self._sampler = Sampler(game, history, symmetric=config.symmetric)
+        self._rng = np.random.default_rng(config.seed)
+        self.samples = 0
+        self.version = 0
+        """Highest weights version offered so far."""
+        self._last_seq = 0
+        found = checkpoint.load_newest(folder, game, history)
+        network = found.network if found else _new_network(config, game, history, preset)
+        self._learner = Learner(game, history, network, recipe, choose_device(config.device))
+        if found is not None:
+            self._restore(found)
+
+    def _restore(self, found: checkpoint.Checkpoint) -> None:
+        progress = found.progress
+        wanted = PRESETS.get(self._config.net)
+        if wanted is not None and wanted != found.network.architecture:
+            raise Fatal(
+                f"this run trains another network than --net {self._config.net}; leave --net away to go on "
+                "with it, or choose another --run",
+                Exit.CONFIG,
+            )
+        same = progress.optimizer == self._recipe.optimizer
+        if not same:
+            log.warning("the optimizer is %s now; its state starts anew", self._recipe.optimizer)
+        self._learner.restore(progress.step, found.optimizer_state if same else None)
+        self._rng = found.rng
+        self.samples, self.version, self._last_seq = progress.samples, progress.version, progress.last_seq
+        log.info("going on from step %d, weights version %d", progress.step, progress.version)
+
+    @property
+    def step(self) -> int:
+        return self._learner.step
+
+    def fill(self, reader: StoreReader, newest: int) -> None:
+        """Take the newest stored games into the window, as they stood there before the restart.
+
+        Games up to the checkpoint's come first, so the window is the same; later ones follow.
+        """
+        first = reader.first_of_newest(self.window.capacity, newest)
+        if 0 < self._last_seq < newest:
+            first = min(first, reader.first_of_newest(self.window.capacity, self._last_seq))
+        for seq, data in reader.games(first, newest):
+            self.window.add(from_bytes(data))
+            self._last_seq = seq
+
+    def turn(self, games: Sequence[GameRecord], last_seq: int, positions: int) -> Turn:
+        """Add `games` and make steps for a while.
+
+        last_seq   of the newest of them in the store
+        positions  of all games that ever came in
+        Raises Fatal if the loss is no longer a number.
+        """
+        for record in games:
+            self.window.add(record)
+        self._last_seq = max(self._last_seq, last_seq)
+        deadline = time.monotonic() + TURN_SECONDS
+        steps = self._pace.steps(positions, self.window.positions, self.samples)
+        while steps and time.monotonic() < deadline:
+            self.make_step()
+            steps -= 1
+        figures = self._learner.figures()
+        if figures is not None and not all(math.isfinite(figure) for figure in figures):
+            raise Fatal(
+                f"the loss is not finite at step {self.step}; start again with a smaller --lr "
+                "(training goes on from the last checkpoint)",
+                Exit.INTERNAL,
+            )
+        waiting_for = self._pace.waiting_for(positions, self.window.positions, self.samples)
+        return Turn(self.step, self.window.positions, figures, steps > 0, waiting_for)
+
+    def make_step(self) -> None:
+        """One step, whatever the pace."""
+        self._learner.train(self._sampler.sample(self.window, self._rng, self._recipe.batch))
+        self.samples += self._recipe.batch
+
+    def publish(self, server_version: int) -> tuple[int, int, bytes]:
+        """`(version, step, file)` of the network as it is, numbered after all versions known."""
+        self.version = max(self.version, server_version) + 1
+        return self.version, self.step, self._learner.weights(self.version)
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        progress = Progress(self.step, self.samples, self.version, self._last_seq, self._recipe.optimizer)
+        weights = self._learner.weights(self.version)
+        state = self._learner.optimizer_state()
+        checkpoint.save(self._folder, progress, weights, state, self._rng, self._config.keep_checkpoints)
+
+    @property
+    def architecture(self) -> str:
+        """Size of the network, for people."""
+        sizes = self._learner.network.architecture
+        return f"{sizes.blocks}x{sizes.channels}"
+
+
+def _new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:
+    if config.weights:
+        try:
+            return load(config.weights, game=game, history=history)[0]
+        except BadWeights as error:
+            raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
+    name = config.net or preset
+    if name not in PRESETS:
+        raise Fatal(f"there is no network {name!r}; --net takes one of {', '.join(PRESETS)}", Exit.CONFIG)
+    torch.manual_seed(config.seed)
+    return build(PRESETS[name], game, history)
+
+
+def cpu_threads(config: TrainerConfig) -> int:
+    """Threads for torch: set, or half of the cores, as the other half is playing."""
+    return config.cpu_threads or max(1, (os.cpu_count() or 1) // 2)

@@ -1,0 +1,50 @@
+"""`python -m trainer`: flags first, everything heavy after them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+
+from runtime import config as settings
+from runtime.exits import guarded
+from trainer.config import TrainerConfig
+
+EXAMPLES = (
+    "python -m trainer                                  # train for the azserver on this machine",
+    "python -m trainer --server gpu-box --device cuda   # for one on another machine, on this GPU",
+    "python -m trainer --run chess-1 --batch 1024 --lr 0.002 --window-positions 2000000",
+)
+
+
+def load(argv: Sequence[str] | None = None) -> TrainerConfig:
+    """The settings of this process; checked, so that a wrong one ends it before anything is begun."""
+    return settings.load(
+        TrainerConfig,
+        argv,
+        command="trainer",
+        examples=EXAMPLES,
+        description="Takes finished games, stores them, trains the network and publishes its weights.",
+    ).check()
+
+
+def _main() -> int:
+    config = load()
+    # Imported now: torch and numba take seconds, and --help needs neither.
+    from protocol.messages import PROTOCOL_VERSION, Hello
+    from runtime import aio, logs
+    from trainer.service import Service
+
+    logs.set_up("trainer")
+    hello = Hello(PROTOCOL_VERSION, "trainer", f"{socket.gethostname()}:{os.getpid()}")
+
+    async def run(stop: aio.Stop) -> None:
+        await Service(config, hello).main(stop)
+
+    aio.run(run)
+    return 0
+
+
+def main() -> int:
+    """Entry point; returns the exit code."""
+    return guarded(_main)

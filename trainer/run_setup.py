@@ -1,0 +1,84 @@
+"""From a WELCOME to everything that depends on the game: folder, store, intake, window, network."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import msgspec
+
+from games import get_game
+from games.spec import Game
+from protocol.messages import Welcome
+from protocol.settings import SelfPlaySettings
+from runtime.exits import Exit, Fatal
+from runtime.runs import RunFolder
+from trainer.config import TrainerConfig
+from trainer.intake import Intake
+from trainer.learning import Learning
+from trainer.store import Store, StoreReader
+from trainer.verify import Expected
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the trainer works on, once it knows the game."""
+
+    game: Game
+    folder: RunFolder
+    store: Store
+    intake: Intake
+    learning: Learning
+
+
+def settings_of(welcome: Welcome) -> SelfPlaySettings:
+    """How games of this run are played. Fatal(PROTOCOL) when the server sends something else."""
+    try:
+        return msgspec.convert(welcome.self_play, SelfPlaySettings)
+    except msgspec.ValidationError as error:
+        raise Fatal(
+            f"the server's self-play settings are not understood ({error}); "
+            "run the same version of server and trainer",
+            Exit.PROTOCOL,
+        ) from error
+
+
+def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
+    """Open or make the run folder, and fill the window with what was stored before.
+
+    Raises Fatal: unknown game, a folder of another game, settings that cannot be.
+    """
+    settings = settings_of(welcome)
+    try:
+        game = get_game(welcome.game)
+    except ValueError as error:
+        raise Fatal(f"{error}; run the same version of server and trainer", Exit.PROTOCOL) from error
+    history = settings.history or game.history
+    folder = RunFolder(config.runs, config.run or welcome.run)
+    folder.create(game.name, history)
+    store = Store(folder.games, game.name)
+    learning = Learning(config, game, history, welcome.network, folder.checkpoints)
+    log.info(
+        "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
+        folder.name,
+        game.name,
+        learning.architecture,
+        store.totals.games.total(),
+        learning.window.capacity,
+        learning.window.bytes_per_position,
+    )
+    reader = StoreReader(folder.games)
+    learning.fill(reader, store.newest)
+    reader.close()
+    if learning.window.positions:
+        log.info("%d positions are back in the window", learning.window.positions)
+    if welcome.weights is not None and welcome.weights.step > learning.step and not config.weights:
+        log.warning(
+            "the server plays with weights of step %d, training is at step %d: start with --weights FILE "
+            "to go on from theirs",
+            welcome.weights.step,
+            learning.step,
+        )
+    return Run(game, folder, store, Intake(game, Expected.of(settings, game), store), learning)

@@ -1,0 +1,261 @@
+"""The trainer as a process: one connection, and tasks that carry work to two threads and back.
+
+games in      -> intake thread: decode, verify, commit -> acknowledge, hand to training
+training      -> learning thread: window, steps, weights, checkpoints
+weights out   -> `trainer.publishing` says what to send
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar, TypeVarTuple
+
+from protocol.messages import (
+    AnyMessage,
+    Hello,
+    Refused,
+    RelayGame,
+    TrainerStatus,
+    WeightsInfo,
+    WeightsWanted,
+    Welcome,
+)
+from protocol.records import GameRecord
+from runtime.aio import Stop
+from runtime.connection import Connection
+from runtime.exits import Exit, Fatal
+from runtime.sockets import BULK_LIMIT, new_context
+from trainer.config import TrainerConfig
+from trainer.curves import Curves
+from trainer.figures import Figures, log_line
+from trainer.ingest import Done, Ingest, Job
+from trainer.learning import cpu_threads
+from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
+from trainer.run_setup import Run, open_run
+from trainer.train import prepare_thread
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+JOBS_PER_COMMIT = 256
+"""Games checked and committed together; what comes meanwhile makes the next batch."""
+FRESH_LIMIT = 8192
+"""Stored games that may wait for the training thread before new ones are sent back."""
+STATUS_SECONDS = 2.0
+LOG_SECONDS = 30.0
+
+
+class Service:
+    """Everything in the event loop's thread."""
+
+    def __init__(self, config: TrainerConfig, hello: Hello) -> None:
+        self._config = config
+        self._connection = Connection(
+            new_context(),
+            config.bulk_endpoint(),
+            hello,
+            on_message=self._on_message,
+            on_joined=self._on_joined,
+            on_lost=self._on_lost,
+            limit=BULK_LIMIT,
+            hwm=1024,
+        )
+        self._ingest = Ingest()
+        self._publisher = Publisher()
+        self._jobs: deque[Job] = deque()
+        """Bounded by the ingest table."""
+        self._fresh: deque[GameRecord] = deque()
+        self._last_seq = 0
+        self._server_version = 0
+        self._renumber = False
+        self._games_came = asyncio.Event()
+        self._work_came = asyncio.Event()
+        self._joined: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
+        """The first WELCOME."""
+        self._intake_thread = ThreadPoolExecutor(1, "intake")
+        self._learning_thread = ThreadPoolExecutor(
+            1, "learning", initializer=prepare_thread, initargs=(cpu_threads(config),)
+        )
+        self._figures = Figures(time.monotonic())
+
+    async def main(self, stop: Stop) -> None:
+        """Train until asked to stop."""
+        stop.waits_for = "the last commit and a checkpoint"
+        async with asyncio.TaskGroup() as group:
+            connection = group.create_task(self._connection.run())
+            stopping = group.create_task(stop.finishing.wait())
+            await asyncio.wait({self._joined, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not stop.finishing.is_set():
+                run = await self._in_learning_thread(open_run, self._config, self._joined.result())
+                await self._work(group, run, stop)
+            connection.cancel()
+            stopping.cancel()
+        self._intake_thread.shutdown()
+        self._learning_thread.shutdown()
+
+    async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
+        """Until asked to stop; then what is under way is finished and a checkpoint written."""
+        self._figures.begin(run.store.totals, run.intake.rejected, run.learning.architecture)
+        self._figures.weights_version = self._server_version
+        self._last_seq = run.store.newest
+        curves = Curves(run.folder.tensorboard)
+        tasks = [
+            group.create_task(self._take_games(run, stop)),
+            group.create_task(self._train(run, stop)),
+        ]
+        reporting = group.create_task(self._report(run, curves))
+        self._work_came.set()
+        await stop.finishing.wait()
+        self._games_came.set()
+        self._work_came.set()
+        await asyncio.wait(tasks)
+        reporting.cancel()
+        curves.close()
+        await self._in_learning_thread(run.learning.save)
+        run.store.close()
+        log.info("stopped at step %d with a checkpoint", run.learning.step)
+
+    # ---- the connection ----
+
+    def _on_joined(self, welcome: Welcome) -> None:
+        if not self._joined.done():
+            self._joined.set_result(welcome)
+        first = self._joined.result()
+        if (first.game, first.run) != (welcome.game, welcome.run):
+            raise Fatal(
+                f"the server runs {welcome.run} ({welcome.game}) now, this trainer belongs to {first.run} "
+                f"({first.game}); start a new trainer",
+                Exit.BAD_DATA,
+            )
+        if welcome.weights is not None:
+            self._server_version = max(self._server_version, welcome.weights.version)
+        self._carry_out(self._publisher.on_joined(time.monotonic()))
+
+    def _on_lost(self, _: str) -> None:
+        self._carry_out(self._publisher.on_lost())
+
+    def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
+        now = time.monotonic()
+        match message:
+            case RelayGame():
+                self._on_game(message, frames)
+            case WeightsWanted():
+                self._carry_out(self._publisher.on_wanted(message, now))
+            case Refused():
+                self._carry_out(self._publisher.on_refused(message, now))
+            case WeightsInfo():
+                self._carry_out(self._publisher.on_info(message, now))
+            case _:
+                log.debug("nothing to do with a %s", type(message).__name__)
+
+    def _on_game(self, message: RelayGame, frames: list[memoryview]) -> None:
+        if len(frames) != 1:
+            log.warning("dropped a game of %d frames, expected 1", len(frames))
+            return
+        answer = self._ingest.on_game(message, bytes(frames[0]), has_room=len(self._fresh) < FRESH_LIMIT)
+        if isinstance(answer, Job):
+            self._jobs.append(answer)
+            self._games_came.set()
+        elif answer is not None:
+            self._connection.send(answer)
+
+    # ---- games in ----
+
+    async def _take_games(self, run: Run, stop: Stop) -> None:
+        loop = asyncio.get_running_loop()
+        while not stop.finishing.is_set() or self._jobs:
+            await self._games_came.wait()
+            self._games_came.clear()
+            while self._jobs:
+                jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), JOBS_PER_COMMIT))]
+                newest = max(run.learning.version, self._server_version) + self._config.version_slack
+                result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
+                self._acknowledge(result.done)
+                self._fresh.extend(result.games)
+                self._last_seq = result.last_seq
+                self._work_came.set()
+
+    def _acknowledge(self, done: list[Done]) -> None:
+        for message in self._ingest.on_done(done):
+            if not self._connection.send(message):
+                log.warning("%d acknowledgements were lost; those games come again", len(message.acks))
+
+    # ---- training and weights out ----
+
+    async def _train(self, run: Run, stop: Stop) -> None:
+        published_step, published_at = run.learning.step, time.monotonic()
+        saved_step, saved_at = published_step, published_at
+        while not stop.finishing.is_set():
+            await self._work_came.wait()
+            self._work_came.clear()
+            games = [self._fresh.popleft() for _ in range(len(self._fresh))]
+            positions = run.store.totals.positions
+            turn = await self._in_learning_thread(run.learning.turn, games, self._last_seq, positions)
+            self._figures.on_turn(turn, run.learning.samples)
+            if turn.more:
+                self._work_came.set()
+            now = time.monotonic()
+            if self._renumber or self._is_due(turn.step - published_step, now - published_at):
+                self._renumber = False
+                await self._publish(run)
+                published_step, published_at = turn.step, now
+            if turn.step > saved_step and now - saved_at >= self._config.checkpoint_seconds:
+                await self._in_learning_thread(run.learning.save)
+                saved_step, saved_at = turn.step, now
+
+    def _is_due(self, steps: int, seconds: float) -> bool:
+        if steps <= 0:
+            return False
+        return steps >= self._config.publish_steps or seconds >= self._config.publish_seconds
+
+    async def _publish(self, run: Run) -> None:
+        version, step, data = await self._in_learning_thread(run.learning.publish, self._server_version)
+        info = WeightsInfo(
+            version, step, hashlib.sha256(data).digest(), len(data), run.game.name, run.learning.architecture
+        )
+        self._carry_out(self._publisher.offer(Upload(info, data), time.monotonic()))
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Send(message, frame):
+                    self._connection.send(message, *(() if frame is None else (frame,)))
+                case Published(info):
+                    self._server_version = max(self._server_version, info.version)
+                    self._figures.weights_version = info.version
+                    log.info("published weights version %d (step %d)", info.version, info.step)
+                case Renumber(version):
+                    log.info("the server has weights version %d already: going on from there", version)
+                    self._server_version = max(self._server_version, version)
+                    self._renumber = True
+                    self._work_came.set()
+                case GivenUp(info, reason):
+                    log.error("the server refused weights version %d: %s", info.version, reason)
+
+    # ---- figures ----
+
+    async def _report(self, run: Run, curves: Curves) -> None:
+        next_line = time.monotonic()
+        while True:
+            await asyncio.sleep(STATUS_SECONDS)
+            now = time.monotonic()
+            figures = self._figures.as_dict(run.store.totals, now)
+            self._connection.send(TrainerStatus(figures))
+            curves.write(figures)
+            if now >= next_line:
+                log.info("%s", log_line(figures))
+                next_line = now + LOG_SECONDS
+            self._carry_out(self._publisher.tick(now))
+            # Weights and checkpoints also come due when no game has come.
+            self._work_came.set()
+
+    async def _in_learning_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._learning_thread, function, *arguments)

@@ -1,0 +1,116 @@
+"""The network being trained: takes samples, makes steps, gives its weights."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from games.spec import Game
+from net.modules import Network
+from net.planes import PlaneShape, unpack, words_tensor
+from net.weights import WeightsMeta, to_bytes
+from trainer.loss import Targets, losses
+from trainer.optimizers import Recipe, make_optimizer
+from trainer.sampler import Samples
+
+
+class StepFigures(NamedTuple):
+    """Means over some steps."""
+
+    policy_loss: float
+    value_loss: float
+    policy_entropy: float
+    gradient_norm: float
+    """Before clipping."""
+
+
+def prepare_thread(threads: int) -> None:
+    """Settings of torch for the thread that trains. Denormal numbers would slow the CPU tenfold."""
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` takes the first GPU if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+class Learner:
+    """Network and optimizer. One thread at a time may use it."""
+
+    def __init__(
+        self, game: Game, history: int, network: Network, recipe: Recipe, device: torch.device
+    ) -> None:
+        self._game = game
+        self._history = history
+        self._recipe = recipe
+        self._device = device
+        self._shape = PlaneShape.of(game, history)
+        self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.optimizer = make_optimizer(recipe, self.network)
+        self.step = 0
+        """Steps made so far, those before a restart included."""
+        self._sums = torch.zeros(len(StepFigures._fields), device=device)
+        self._summed = 0
+
+    def train(self, samples: Samples) -> None:
+        """One step. Figures gather on the device until `figures` is asked, so as not to wait for it."""
+        self.network.train()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._recipe.rate(self.step)
+        words, targets = self._upload(samples)
+        planes = unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
+            policy_logits, value_logits = self.network(planes)
+        parts = losses(policy_logits, value_logits, targets)
+        self.optimizer.zero_grad(set_to_none=True)
+        (parts.policy + self._recipe.value_weight * parts.value).backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(
+            self.network.parameters(), self._recipe.grad_clip or float("inf")
+        )
+        self.optimizer.step()
+        self.step += 1
+        self._sums += torch.stack([parts.policy, parts.value, parts.policy_entropy, norm]).detach()
+        self._summed += 1
+
+    def figures(self) -> StepFigures | None:
+        """Means over the steps since the last call; None if there were none."""
+        if not self._summed:
+            return None
+        means = StepFigures(*(self._sums / self._summed).tolist())
+        self._sums.zero_()
+        self._summed = 0
+        return means
+
+    def weights(self, version: int) -> bytes:
+        """The weights file of this moment."""
+        meta = WeightsMeta(self._game.name, self._history, self.network.architecture, self.step, version)
+        return to_bytes(self.network, meta)
+
+    def optimizer_state(self) -> dict[str, Any]:
+        return self.optimizer.state_dict()
+
+    def restore(self, step: int, optimizer_state: dict[str, Any] | None) -> None:
+        """Go on after `step`; without an optimizer state that starts anew."""
+        self.step = step
+        if optimizer_state is not None:
+            self.optimizer.load_state_dict(optimizer_state)
+
+    def _upload(self, samples: Samples) -> tuple[Tensor, Targets]:
+        def to_device(array: Any) -> Tensor:
+            return torch.from_numpy(array).to(self._device, non_blocking=True)
+
+        policy_rows = int(np.count_nonzero(np.diff(samples.rows))) + (len(samples.rows) > 0)
+        targets = Targets(
+            to_device(samples.classes),
+            to_device(samples.rows),
+            to_device(samples.actions),
+            to_device(samples.shares),
+            policy_rows,
+        )
+        return words_tensor(samples.words).to(self._device, non_blocking=True), targets
