@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import suppress
 from dataclasses import fields, replace
 
@@ -93,6 +94,39 @@ def test_too_many_bytes_are_refused_unread() -> None:
     with pytest.raises(BadRecord, match="at most") as caught:
         from_bytes(bytes(MAX_RECORD + 1))
     assert caught.value.code is Code.TOO_LONG
+
+
+@pytest.mark.parametrize("header", [b"\xdd", b"\xdf", b"\xc6", b"\xdb"])
+def test_a_header_that_promises_gigabytes_allocates_none(header: bytes) -> None:
+    """Memory follows the bytes that came, not the length they claim, whichever field it is."""
+    original = to_bytes(example_record())
+    column = original.index(b"actions") + len(b"actions")
+    tracemalloc.start()
+    try:
+        for head in (b"", original[:column]):
+            with pytest.raises(BadRecord):
+                from_bytes(head + header + b"\xff\xff\xff\xff")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_record_of_the_largest_size_comes_back() -> None:
+    """Bounds leave room for the longest game: 12000 plies with 17 actions visited at each."""
+    plies, width = 12_000, 17
+    record = replace(
+        example_record(),
+        max_plies=plies,
+        actions=np.zeros(plies, np.uint16),
+        visited=np.full(plies, width, np.uint16),
+        visit_actions=np.tile(np.arange(width, dtype=np.uint16), plies),
+        visits=np.ones(plies * width, np.uint16),
+        root_values=np.zeros(plies, np.float32),
+        flags=np.zeros(plies, np.uint8),
+        versions=np.zeros(plies, np.uint32),
+    )
+    assert MAX_RECORD * 0.9 < len(to_bytes(record)) <= MAX_RECORD
+    assert same(from_bytes(to_bytes(record)), record)
 
 
 def test_another_order_of_keys_is_refused() -> None:
