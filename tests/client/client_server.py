@@ -1,0 +1,137 @@
+"""A small server inside the test: answers what a worker asks, from a script of its own making."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import zmq
+
+from protocol.frames import check_leaves
+from protocol.messages import (
+    CHUNK,
+    AnyMessage,
+    Chunk,
+    Evaluate,
+    Evaluated,
+    GameAck,
+    GetChunk,
+    Goodbye,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    PutGame,
+    WeightsInfo,
+    Welcome,
+    decode,
+    encode,
+)
+from protocol.records import GameRecord, from_bytes
+from protocol.settings import SelfPlaySettings
+from runtime.connection import Connection
+from runtime.sockets import BULK_LIMIT, Channel, Context, new_context, router
+
+
+def echo_value(features: np.ndarray) -> float:
+    """A value that follows from the position alone, so that a crossed answer shows."""
+    return float(int(features.sum(dtype=np.uint64)) % 1009) / 1009
+
+
+def echo_priors(actions: np.ndarray) -> np.ndarray:
+    """Priors that follow from the actions alone, exact in float16."""
+    return ((actions.astype(np.int64) * 37 + 11) % 64 / 64).astype(np.float16)
+
+
+class FakeServer:
+    """One ROUTER. `seen` are the messages in order; each kind has a method that a test may replace."""
+
+    def __init__(self, context: Context, endpoint: str, **welcome: object) -> None:
+        self.welcome = Welcome(**{**WELCOME, **welcome})  # type: ignore[arg-type]
+        self.words = 0
+        self.seen: list[AnyMessage] = []
+        self.records: list[GameRecord] = []
+        self.weights = b""
+        self.refusal: Goodbye | None = None
+        self.ack = lambda message: GameAck(message.uid, "stored")
+        self.evaluate: Callable[[bytes, Evaluate, list[memoryview]], None] = self.answer
+        self.channel = Channel(router(context, [endpoint], limit=BULK_LIMIT), self._on_message)
+        self.channel.start()
+
+    def close(self) -> None:
+        self.channel.close()
+
+    def send(self, peer: bytes, message: Message, *frames: object) -> None:
+        assert self.channel.send([peer, encode(message), *frames])  # type: ignore[list-item]
+
+    def _on_message(self, frames: list[memoryview]) -> None:
+        peer, message = bytes(frames[0]), decode(frames[1])
+        self.seen.append(message)
+        match message:
+            case Hello():
+                self.send(peer, self.refusal or self.welcome)
+            case Ping():
+                self.send(peer, Pong())
+            case Evaluate():
+                self.evaluate(peer, message, frames[2:])
+            case PutGame():
+                self.records.append(from_bytes(bytes(frames[2])))
+                self.send(peer, self.ack(message))
+            case GetChunk(sha256, offset):
+                self.send(peer, Chunk(sha256, offset), self.weights[offset : offset + CHUNK])
+            case _:
+                pass
+
+    def answer(self, peer: bytes, message: Evaluate, frames: list[memoryview]) -> None:
+        """The whole request in one answer."""
+        self.answer_part(peer, message, frames, 0, message.rows)
+
+    def answer_part(
+        self, peer: bytes, message: Evaluate, frames: list[memoryview], first: int, end: int
+    ) -> None:
+        leaves = check_leaves(message.rows, self.words, 10_000, frames)
+        ends = [0, *np.cumsum(leaves.counts, dtype=np.int64).tolist()]
+        wdl = np.zeros((end - first, 3), np.float32)
+        wdl[:, 0] = [echo_value(row) for row in leaves.features[first:end]]
+        wdl[:, 1] = 1 - wdl[:, 0]
+        priors = echo_priors(leaves.actions[ends[first] : ends[end]])
+        self.send(peer, Evaluated(message.request, first, end - first, 7), priors, wdl)
+
+
+WELCOME = {
+    "session": 1,
+    "software": "test",
+    "run": "r1",
+    "game": "tic_tac_toe",
+    "self_play": asdict(SelfPlaySettings(simulations=8, seed=3)),
+    "credits": 300,
+    "games_in_flight": 4,
+    "heartbeat": 5.0,
+    "lease": 60.0,
+    "weights": None,
+}
+
+
+def info_of(data: bytes, version: int, sha256: bytes) -> WeightsInfo:
+    return WeightsInfo(version, 10 * version, sha256, len(data), "tic_tac_toe")
+
+
+async def with_server(
+    folder: Path, scenario: Callable[[Context, str, FakeServer], Awaitable[None]], **welcome: object
+) -> None:
+    """Run `scenario(context, endpoint, server)` against a server on a local socket, within 20 s."""
+    context = new_context()
+    endpoint = f"ipc://{folder}/s"
+    server = FakeServer(context, endpoint, **welcome)
+    try:
+        async with asyncio.timeout(20):
+            await scenario(context, endpoint, server)
+    finally:
+        server.close()
+        context.destroy(0)
+
+
+__all__ = ["Connection", "FakeServer", "echo_priors", "echo_value", "info_of", "with_server", "zmq"]
