@@ -24,7 +24,7 @@ QUANTUM = 128
 """Rows a session may send in its turn; one full message of a worker."""
 MAX_DEATHS = 2
 """Devices that may die with the same rows before those rows are refused."""
-MAX_QUEUED_ROWS = 1 << 20
+MAX_QUEUED_ROWS = 1 << 21
 """Fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
 
 Session = Hashable
@@ -80,6 +80,8 @@ class SendBatch:
     evaluator: EvaluatorId
     batch: int
     pieces: tuple[Piece, ...]
+    waited: float
+    """Mean seconds that its rows were queued."""
 
     @property
     def rows(self) -> int:
@@ -146,6 +148,10 @@ class _Sent:
     sent: float
     alone: bool
 
+    @property
+    def actions(self) -> int:
+        return sum(stop - start for start, stop in (piece.action_range for piece in self.pieces))
+
 
 @dataclass(eq=False, slots=True)
 class _Device:
@@ -171,10 +177,6 @@ class QueueCounts:
 
     batches: int = 0
     rows_sent: int = 0
-    waited: float = 0.0
-    """Seconds from arrival to sending, summed over the rows sent."""
-    duplicates: int = 0
-    """Requests resent while still in work: ignored, the first is answered."""
     late_batches: int = 0
     """Answers to batches this queue does not know (any more)."""
     redone_rows: int = 0
@@ -198,10 +200,12 @@ class LeafQueue:
     # ---- events of sessions -----------------------------------------------------------------
 
     def request(self, session: Session, request: int, frames: LeafFrames, now: float) -> list[Instruction]:
-        """Leaves have arrived. `frames` must have been checked; they are kept until answered."""
+        """Leaves have arrived. `frames` must have been checked; they are kept until answered.
+
+        A request sent again while it is in work is ignored: the first is answered.
+        """
         mine = self._requests.setdefault(session, {})
         if request in mine:
-            self.counts.duplicates += 1
             return []
         rows = len(frames.counts)
         if self.queued_rows + rows > self._max_queued_rows:
@@ -272,10 +276,11 @@ class LeafQueue:
             if any(now - batch.sent > older_than for batch in device.sent.values())
         ]
 
-    def in_flight(self, evaluator: EvaluatorId) -> int:
-        """Batches on that device."""
+    def expected(self, evaluator: EvaluatorId, batch: int) -> tuple[int, int] | None:
+        """Rows and legal actions in a batch that this device is at; None for any other batch."""
         device = self._devices.get(evaluator)
-        return len(device.sent) if device else 0
+        sent = device.sent.get(batch) if device else None
+        return None if sent is None else (sent.rows, sent.actions)
 
     # ---- inside -----------------------------------------------------------------------------
 
@@ -379,8 +384,8 @@ class LeafQueue:
         self.queued_rows -= rows
         self.counts.batches += 1
         self.counts.rows_sent += rows
-        self.counts.waited += sum((now - piece.of.arrived) * piece.rows for piece in pieces)
-        return SendBatch(name, batch, pieces)
+        waited = sum((now - piece.of.arrived) * piece.rows for piece in pieces) / rows
+        return SendBatch(name, batch, pieces, waited)
 
     def _take_suspect(self, room: int) -> tuple[Piece, ...]:
         piece = self._suspects[0]

@@ -1,0 +1,246 @@
+"""azserver as a whole: prepares the run, opens the door, keeps evaluators and workers running, ends in order.
+
+The stop has two stages. First the workers end, with the front still there to take their last games, then
+the evaluators, then the front; a second signal ends all at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+
+from games import GAME_NAMES, Game, get_game
+from runtime import logs
+from runtime.aio import Stop
+from runtime.exits import Exit, Fatal
+from runtime.processes import Children, to_stderr
+from runtime.runs import RunFolder
+from runtime.sockets import new_context
+from runtime.view import View
+from search.settings import resolve
+from server.config import ServerConfig
+from server.front import Front, FrontSettings
+from server.preparation import (
+    Stopped,
+    compile_rules,
+    find_devices,
+    first_weights,
+    local_endpoints,
+    opened_run,
+)
+from server.weights import WeightsStore
+
+LOOK_SECONDS = 1.0
+"""How often the figures are shown and hanging evaluators looked for."""
+ALL_UP_SECONDS = 60.0
+"""How long the workers wait for the other evaluators once the first is up."""
+
+log = logging.getLogger("azserver")
+
+
+class App:
+    """One azserver. `run(stop)` is its whole life."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        try:
+            self._game: Game = get_game(config.game)
+            self._self_play = resolve(config.self_play, self._game)
+        except ValueError as error:
+            raise Fatal(f"{error} (games: {', '.join(GAME_NAMES)})", Exit.CONFIG) from error
+        self._cores = len(os.sched_getaffinity(0))
+        self._on_terminal = sys.stderr.isatty()
+
+    async def run(self, stop: Stop) -> None:
+        """Until `stop`, or a Fatal."""
+        stop.waits_for = "the workers' last games, a few seconds"
+        with ExitStack() as stack:
+            folder = stack.enter_context(opened_run(self._config, self._self_play.history))
+            logs.set_up("azserver", folder.logs / "azserver.log", quiet=self._on_terminal)
+            endpoints = stack.enter_context(local_endpoints())
+            view = stack.enter_context(View(f"azserver {folder.name}, port {self._config.port}"))
+            if self._on_terminal:
+                stack.enter_context(notes_to(view))
+            try:
+                await self._serve(folder, endpoints, view, stop)
+            except Stopped:
+                log.info("stopped before anything was started")
+
+    async def _serve(self, folder: RunFolder, endpoints: dict[str, str], view: View, stop: Stop) -> None:
+        config = self._config
+        devices = await find_devices(config.gpus, stop)
+        workers = self._workers(devices)
+        store = WeightsStore(folder.weights, self._game.name)
+        context = new_context()
+        front = Front(context, self._front_settings(folder, endpoints, len(devices), workers), store)
+        try:
+            front.pool.newest = await first_weights(config, self._self_play.history, store, stop)
+            self._say_address()
+            await self._run_all(front, devices, workers, folder, endpoints, view, stop)
+        finally:
+            front.close()
+            context.destroy(0)
+
+    async def _run_all(
+        self,
+        front: Front,
+        devices: list[str],
+        workers: int,
+        folder: RunFolder,
+        endpoints: dict[str, str],
+        view: View,
+        stop: Stop,
+    ) -> None:
+        """Front, evaluators, workers: started in this order, ended in the opposite one."""
+        sink = self._sink(folder.logs / "children.log")
+        evaluators, players = Children(sink=sink), Children(sink=sink)
+        stop_evaluators = Stop()
+        self._add_evaluators(evaluators, devices, endpoints["evaluators"], front)
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(front.run())
+            evaluating = group.create_task(evaluators.run(stop_evaluators))
+            looking = group.create_task(self._look(front, evaluators, view))
+            try:
+                if workers:
+                    await compile_rules(self._game.name, stop)
+                await _first_of(front.one_up, stop.finishing)
+                await _first_of(front.all_up, stop.finishing, seconds=ALL_UP_SECONDS)
+                self._add_workers(players, workers, folder, endpoints)
+                await players.run(stop)
+            except Stopped:
+                log.info("stopped while starting")
+            front.say_goodbye()
+            stop_evaluators.request()
+            await asyncio.wait({evaluating})
+            serving.cancel()
+            looking.cancel()
+
+    # ---- what is started --------------------------------------------------------------------
+
+    def _workers(self, devices: list[str]) -> int:
+        """Local workers: most cores when GPUs evaluate, a quarter when the network needs the cores."""
+        if self._config.workers is not None:
+            return self._config.workers
+        on_cpu = any(device == "cpu" for device in devices)
+        return max(1, self._cores // 4 if on_cpu else self._cores - len(devices) - 1)
+
+    def _front_settings(
+        self, folder: RunFolder, endpoints: dict[str, str], devices: int, workers: int
+    ) -> FrontSettings:
+        config = self._config
+        tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(3)]
+        return FrontSettings(
+            run=folder.name,
+            game=self._game,
+            history=self._self_play.history,
+            self_play=asdict(self._self_play),
+            leaves=(tcp[0], endpoints["leaves"]),
+            bulk=(tcp[1], endpoints["bulk"]),
+            announce=(tcp[2], endpoints["announce"]),
+            evaluators=endpoints["evaluators"],
+            devices=devices,
+            local_workers=workers,
+            network=config.net,
+            games_in_flight=config.games,
+        )
+
+    def _add_evaluators(self, children: Children, devices: list[str], endpoint: str, front: Front) -> None:
+        on_cpu = devices.count("cpu")
+        threads = self._config.cpu_threads or max(1, self._cores // max(1, on_cpu))
+        for index, device in enumerate(devices):
+            argv = [
+                *(sys.executable, "-m", "server.evaluator", "--endpoint", endpoint, "--index", str(index)),
+                *("--device", device, "--game", self._game.name),
+                *("--history", str(self._self_play.history)),
+                *("--threads", str(threads if device == "cpu" else 0)),
+            ]
+            children.add(f"evaluator-{index}", argv, on_exit=_tell(front, index))
+
+    def _add_workers(
+        self, children: Children, workers: int, folder: RunFolder, endpoints: dict[str, str]
+    ) -> None:
+        for index in range(workers):
+            argv = [
+                *(sys.executable, "-m", "client.worker", "--role", "worker", "--index", str(index)),
+                *("--leaves", endpoints["leaves"], "--bulk", endpoints["bulk"]),
+                *("--announce", endpoints["announce"], "--device", "remote"),
+                *("--spool", str(folder.spool)),
+            ]
+            children.add(f"worker-{index}", argv)
+
+    # ---- what is shown ----------------------------------------------------------------------
+
+    async def _look(self, front: Front, evaluators: Children, view: View) -> None:
+        """Show the figures; end evaluators that hang, so that they are started again."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            view.update(front.status(), time.monotonic())
+            pids = evaluators.pids()
+            for index in front.stuck_evaluators():
+                pid = pids.get(f"evaluator-{index}")
+                if pid is not None:
+                    log.warning("evaluator %d hangs: ending it", index)
+                    os.kill(pid, signal.SIGKILL)
+
+    def _say_address(self) -> None:
+        config = self._config
+        if config.listen in ("127.0.0.1", "localhost", "::1"):
+            log.info("port %d, this machine only; --listen 0.0.0.0 lets clients on others join", config.port)
+        else:
+            log.warning(
+                "port %d is open on %s without encryption or keys: use it on a network you trust",
+                config.port,
+                config.listen,
+            )
+
+    def _sink(self, file: Path) -> Callable[[bytes], None]:
+        """Children's output: to stderr, or to a file while the terminal shows the live view."""
+        if not self._on_terminal:
+            return to_stderr
+
+        def to_file(output: bytes) -> None:
+            with file.open("ab") as out:
+                out.write(output)
+
+        return to_file
+
+
+class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like contextlib's)
+    """While entered, warnings and progress of this process appear above the live view."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__(logging.INFO)
+        self._view = view
+        self.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+
+    def __enter__(self) -> None:
+        logging.getLogger().addHandler(self)
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger().removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._view.note(self.format(record))
+
+
+def _tell(front: Front, index: int) -> Callable[[int], None]:
+    return lambda _code: front.pool.process_ended(index)
+
+
+async def _first_of(event: asyncio.Event, stop: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait for `event`. Raises Stopped if `stop` comes first; after `seconds` just goes on."""
+    async with asyncio.TaskGroup() as group:
+        waits = {group.create_task(event.wait()), group.create_task(stop.wait())}
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+    if stop.is_set():
+        raise Stopped

@@ -1,0 +1,217 @@
+"""The bulk port: games to the trainer and acknowledgements back, weights from the trainer and to clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from protocol.errors import Code
+from protocol.messages import (
+    MAX_RECORD,
+    Chunk,
+    GameAck,
+    GetChunk,
+    GetWeights,
+    Goodbye,
+    Message,
+    PutGame,
+    PutWeights,
+    Refused,
+    RelayAck,
+    TrainerStatus,
+    WeightsInfo,
+)
+from protocol.sessions import Session
+from server.evaluators import EvaluatorPool
+from server.figures import Figures
+from server.port import PLAYERS, TRAINER, Port, Route, peer_of
+from server.relay import Acknowledge, GameRelay, Relay
+from server.relay import Instruction as RelayInstruction
+from server.upload import Append, Begin, Discard, Instruction, Reply, Store, WeightsUpload
+from server.weights import WeightsStore
+
+log = logging.getLogger(__name__)
+
+CHUNK_REQUESTS = 1024
+"""GET_CHUNKs that may wait to be served, of all clients together."""
+
+
+class BulkService:
+    """Joins relay, upload and store. `port` and `pool` are set once both exist."""
+
+    port: Port
+    pool: EvaluatorPool
+
+    def __init__(
+        self,
+        game: str,
+        store: WeightsStore,
+        figures: Figures,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.relay = GameRelay()
+        self.trainer: Session | None = None
+        self._store = store
+        self._figures = figures
+        self._clock = clock
+        self._upload = WeightsUpload(game)
+        self._to_store: asyncio.Queue[WeightsInfo] = asyncio.Queue(maxsize=1)
+        self._chunks: asyncio.Queue[tuple[bytes, GetChunk]] = asyncio.Queue(maxsize=CHUNK_REQUESTS)
+
+    def routes(self) -> Mapping[type[Message], Route]:
+        return {
+            PutGame: Route(self._on_put_game, PLAYERS, frames=1),
+            RelayAck: Route(self._on_relay_ack, TRAINER),
+            PutWeights: Route(self._on_put_weights, TRAINER),
+            Chunk: Route(self._on_chunk, TRAINER, frames=1),
+            TrainerStatus: Route(self._on_trainer_status, TRAINER),
+            GetWeights: Route(self._on_get_weights),
+            GetChunk: Route(self._on_get_chunk),
+        }
+
+    async def run(self) -> None:
+        """Serve chunks and store uploads, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._serve_chunks())
+            group.create_task(self._store_uploads())
+
+    # ---- the trainer's session --------------------------------------------------------------
+
+    def admit_trainer(self, session: Session) -> Goodbye | None:
+        """One trainer a server; a restarted one, known by its name, takes the place of its former self."""
+        present = self.trainer
+        if present is not None and present.number == session.number:
+            return None
+        if present is not None and present.peer != session.peer and present.hello.name != session.hello.name:
+            reason = (
+                f"trainer {present.hello.name!r} is connected to this server; stop it first (one that was "
+                "killed is forgotten within a minute)"
+            )
+            return Goodbye(Code.TRAINER_ALREADY_PRESENT, reason)
+        self.trainer = session
+        self._carry_out(self.relay.trainer_joined())
+        if present is not None and present.peer != session.peer:
+            reason = f"another trainer called {present.hello.name!r} has taken over"
+            self.port.end(present, Goodbye(Code.TRAINER_ALREADY_PRESENT, reason))
+        return None
+
+    def session_ended(self, session: Session) -> None:
+        if self.trainer is not None and self.trainer.number == session.number:
+            self.trainer = None
+            self._carry_out(self.relay.trainer_left())
+
+    def tick(self, now: float) -> None:
+        self._carry_out(self.relay.expire(now))
+
+    # ---- games ------------------------------------------------------------------------------
+
+    def _on_put_game(self, session: Session, message: PutGame, frames: list[memoryview]) -> None:
+        if not 0 < len(frames[0]) <= MAX_RECORD:
+            self._figures.protocol_errors += 1
+            reason = f"{Code.TOO_LONG}: a record of {len(frames[0])} bytes, expected 1 to {MAX_RECORD}"
+            self.port.send(peer_of(session), GameAck(message.uid, "rejected", reason))
+            return
+        instructions = self.relay.put(
+            peer_of(session), session.role, message.uid, message.sha256, self._clock()
+        )
+        self._carry_out(instructions, frames[0])
+
+    def _on_relay_ack(self, session: Session, message: RelayAck, _: list[memoryview]) -> None:
+        if self._is_trainer(session):
+            self._carry_out(self.relay.trainer_acked(message.acks))
+
+    def _on_trainer_status(self, session: Session, message: TrainerStatus, _: list[memoryview]) -> None:
+        if self._is_trainer(session):
+            self._figures.trainer = message.figures
+
+    def _is_trainer(self, session: Session) -> bool:
+        return self.trainer is not None and self.trainer.number == session.number
+
+    def _carry_out(self, instructions: list[RelayInstruction], record: memoryview | None = None) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Relay(message):
+                    assert self.trainer is not None
+                    assert record is not None
+                    if not self.port.send(peer_of(self.trainer), message, record):
+                        self._carry_out(self.relay.undeliverable(message.peer, message.uid))
+                case Acknowledge(peer, ack):
+                    self.port.send(peer, ack)
+
+    # ---- weights from the trainer -----------------------------------------------------------
+
+    def _on_put_weights(self, session: Session, message: PutWeights, _: list[memoryview]) -> None:
+        info = message.info
+        kept = self._store.has(info.sha256)
+        self._follow(peer_of(session), self._upload.offer(info, self.pool.newest, kept=kept))
+
+    def _on_chunk(self, session: Session, message: Chunk, frames: list[memoryview]) -> None:
+        self._follow(peer_of(session), self._upload.chunk(message, frames[0]), frames[0])
+
+    def _follow(
+        self, peer: bytes, instructions: Sequence[Instruction], data: memoryview | None = None
+    ) -> None:
+        """Carry out what the upload says. A disk that does not take the bytes ends the upload."""
+        for instruction in instructions:
+            try:
+                match instruction:
+                    case Reply(message):
+                        if isinstance(message, Refused):
+                            log.warning("weights refused: %s", message.reason)
+                        self.port.send(peer, message)
+                    case Begin(sha256):
+                        self._store.begin(sha256)
+                    case Append(sha256):
+                        assert data is not None
+                        self._store.append(sha256, data)
+                    case Store(info):
+                        self._to_store.put_nowait(info)
+                    case Discard(sha256):
+                        self._store.discard(sha256)
+            except OSError as error:
+                self._follow(peer, self._upload.failed(error.strerror or str(error)))
+                return
+
+    async def _store_uploads(self) -> None:
+        """Make whole uploads durable, in a thread: fsync of a large file would hold up the leaves."""
+        while True:
+            info = await self._to_store.get()
+            try:
+                if not self._store.has(info.sha256):
+                    await asyncio.to_thread(self._store.finish, info.sha256)
+            except OSError as error:
+                done = self._upload.failed(error.strerror or str(error))
+            else:
+                done = self._upload.stored()
+                log.info("weights %d (step %d) are stored, %d bytes", info.version, info.step, info.size)
+                self.pool.load(info)
+            if self.trainer is not None:
+                self._follow(peer_of(self.trainer), done)
+
+    # ---- weights to clients -----------------------------------------------------------------
+
+    def _on_get_weights(self, session: Session, _message: GetWeights, _frames: list[memoryview]) -> None:
+        if self._store.current is None:
+            self.port.refuse(peer_of(session), Code.NO_WEIGHTS, "no weights yet", 0, retry_after=3.0)
+        else:
+            self.port.send(peer_of(session), self._store.current)
+
+    def _on_get_chunk(self, session: Session, message: GetChunk, _: list[memoryview]) -> None:
+        try:
+            self._chunks.put_nowait((peer_of(session), message))
+        except asyncio.QueueFull:
+            self.port.refuse(peer_of(session), Code.BUSY, "too many chunks asked for", 0, retry_after=1.0)
+
+    async def _serve_chunks(self) -> None:
+        """One chunk a turn of the loop, so that leaves never wait behind a crowd of pullers."""
+        while True:
+            peer, message = await self._chunks.get()
+            data = self._store.chunk(message.sha256, message.offset)
+            if data is None:
+                reason = "these weights are no longer kept: ask for the current ones"
+                self.port.refuse(peer, Code.UNKNOWN_WEIGHTS, reason, 0)
+            else:
+                self.port.send(peer, Chunk(message.sha256, message.offset), data)
+            await asyncio.sleep(0)

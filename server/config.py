@@ -1,0 +1,47 @@
+"""Settings of azserver. No import here costs anything: `--help` must be quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from protocol.settings import SelfPlaySettings
+
+EXAMPLES = (
+    "azserver --gpus 0,1                          chess on two GPUs, with local workers",
+    "azserver --game connect_four --gpus cpu      a small game without a GPU",
+    "azserver --gpus 0 --listen 0.0.0.0           let azclients on other machines join",
+)
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """azserver: one evaluator per GPU, local self-play workers, and the door for clients and the trainer."""
+
+    game: str = "chess"
+    """chess, connect_four or tic_tac_toe."""
+    gpus: str = ""
+    """Devices of the evaluators, one process each: `0,1` (GPU numbers), `cpu`, `cpu,cpu`; empty takes
+    all GPUs there are, else one cpu."""
+    workers: int | None = None
+    """Local worker processes; not given: from the number of cores. 0 leaves playing to clients."""
+    games: int = 0
+    """Games in flight per worker process; 0 computes it from the batch sizes of the evaluators."""
+    listen: str = "127.0.0.1"
+    """Address to listen on for clients and the trainer; 0.0.0.0 lets other machines in (no encryption)."""
+    port: int = 5600
+    """Base port: leaves; the next is games and weights, the one after it announcements."""
+    run: str = ""
+    """Name of the run; empty is GAME-NET. A run that exists is continued."""
+    runs: Path = Path("runs")
+    """Folder of all runs."""
+    net: str = "small"
+    """Preset of a new run's network: tiny, small, medium, alphazero (20 blocks of 256 channels)."""
+    weights: Path | None = None
+    """Begin a new run with this weights file instead of an untrained network."""
+    seed: int = 0
+    """Seed of the untrained network."""
+    cpu_threads: int = 0
+    """Threads of each CPU evaluator; 0 shares the cores evenly between them."""
+    self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
+    """How games are played, by local workers and clients alike."""

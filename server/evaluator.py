@@ -1,0 +1,212 @@
+"""`python -m server.evaluator`: one process, one device. Takes batches from the front, answers them in order.
+
+A plain blocking loop, no asyncio: there is one socket and one device. A GPU has two batches submitted at
+once, so that copying and unpacking hide behind computing; a third waits in the socket.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from protocol.messages import (
+    Batch,
+    BatchDone,
+    EvaluatorReady,
+    LoadWeights,
+    Message,
+    WeightsLoaded,
+    WeightsRefused,
+    decode,
+    encode,
+)
+from runtime import logs
+from runtime.exits import Exit, Fatal, guarded
+from runtime.processes import die_with_parent
+from runtime.sockets import Socket, dealer, new_context, receive
+from server.devices import choose_devices
+from server.evaluators import FRAME_LIMIT
+
+log = logging.getLogger("evaluator")
+
+
+class Network(Protocol):
+    """What the loop needs of `net.inference.Inference`."""
+
+    target_rows: int
+    max_rows: int
+    in_flight: int
+    is_cuda: bool
+
+    @property
+    def device_name(self) -> str: ...
+    def load(self, path: str) -> Any: ...
+    def submit(
+        self,
+        features: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.uint16],
+        actions: npt.NDArray[np.uint16],
+    ) -> Any: ...
+    def collect(self, ticket: Any) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]: ...
+
+
+@dataclass(frozen=True)
+class _Submitted:
+    batch: Batch
+    ticket: Any
+    began: float
+
+
+class EvaluatorLoop:
+    """Answers one front over one socket. `bad_weights` is what `network.load` raises for a bad file."""
+
+    def __init__(
+        self, socket: Socket, network: Network, words: int, index: int, bad_weights: type[Exception]
+    ) -> None:
+        """`words`: uint64 words of one packed position."""
+        self._socket = socket
+        self._network = network
+        self._words = words
+        self._index = index
+        self._bad_weights = bad_weights
+        self._version = 0
+        self._submitted: deque[_Submitted] = deque()
+        self._last_done = 0.0
+
+    def run(self) -> None:
+        """For ever."""
+        self.say_ready()
+        while True:
+            self.step()
+
+    def step(self) -> None:
+        """Take what has arrived while there is room on the device, then answer the oldest batch."""
+        while len(self._submitted) < self._network.in_flight:
+            frames = self._receive(wait=not self._submitted)
+            if frames is None:
+                break
+            self._on_message(frames)
+        if self._submitted:
+            self._answer_oldest()
+
+    def say_ready(self) -> None:
+        network = self._network
+        pipeline = network.in_flight + 1
+        self._send(
+            EvaluatorReady(self._index, network.device_name, network.target_rows, network.max_rows, pipeline)
+        )
+
+    def _receive(self, *, wait: bool) -> list[memoryview] | None:
+        frames = receive(self._socket)
+        while frames is None and wait:
+            self._socket.poll()
+            frames = receive(self._socket)
+        return frames
+
+    def _on_message(self, frames: list[memoryview]) -> None:
+        message = decode(frames[0])
+        match message:
+            case Batch():
+                self._submit(message, frames[1:])
+            case LoadWeights():
+                self._load(message)
+            case _:
+                log.warning("the front sent %s: ignored", type(message).__name__)
+
+    def _submit(self, batch: Batch, frames: Sequence[memoryview]) -> None:
+        # Copies: jitted code takes read-only arrays for other types, and would be compiled once more.
+        features = np.frombuffer(frames[0], np.uint64).reshape(batch.rows, self._words).copy()
+        counts = np.frombuffer(frames[1], np.uint16).copy()
+        actions = np.frombuffer(frames[2], np.uint16).copy()
+        began = time.perf_counter()
+        ticket = self._network.submit(features, counts, actions)
+        self._submitted.append(_Submitted(batch, ticket, began))
+
+    def _answer_oldest(self) -> None:
+        done = self._submitted.popleft()
+        priors, wdl = self._network.collect(done.ticket)
+        now = time.perf_counter()
+        busy, self._last_done = now - max(done.began, self._last_done), now
+        self._send(BatchDone(done.batch.batch, done.batch.rows, self._version, busy), priors, wdl)
+
+    def _load(self, message: LoadWeights) -> None:
+        """Swap between two batches: those submitted are answered by the weights they were sent to."""
+        while self._submitted:
+            self._answer_oldest()
+        described = self._network.target_rows, self._network.device_name
+        try:
+            self._network.load(message.path)
+        except self._bad_weights as error:
+            log.warning("weights %d are refused: %s", message.version, error)
+            self._send(WeightsRefused(message.version, str(error)[:2000]))
+            return
+        self._version = message.version
+        if (self._network.target_rows, self._network.device_name) != described:
+            self.say_ready()
+        self._send(WeightsLoaded(message.version, message.sha256))
+
+    def _send(self, message: Message, *frames: npt.NDArray[Any]) -> None:
+        self._socket.send_multipart(
+            [encode(message), *(np.ascontiguousarray(frame).data for frame in frames)]
+        )
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m server.evaluator", description=__doc__)
+    parser.add_argument("--endpoint", required=True, help="the front's endpoint for evaluators")
+    parser.add_argument("--index", type=int, required=True, help="number of this evaluator")
+    parser.add_argument("--device", required=True, help="cpu or cuda:N")
+    parser.add_argument("--game", required=True)
+    parser.add_argument("--history", type=int, required=True, help="positions in the features")
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads of torch; 0: as torch likes")
+    return parser.parse_args(argv)
+
+
+def make_network(options: argparse.Namespace) -> tuple[Network, int, type[Exception]]:
+    """The network without weights, words of a position, and the exception of bad weights."""
+    import torch
+
+    from games import get_game
+    from net.inference import Inference
+    from net.weights import BadWeights
+
+    if options.device != "cpu":
+        there = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
+        choose_devices(options.device.removeprefix("cuda:"), [torch.cuda.get_device_name(i) for i in there])
+    game = get_game(options.game)
+    try:
+        network = Inference(
+            game,
+            options.history,
+            options.device,
+            threads=options.threads,
+            in_flight=1 if options.device == "cpu" else 2,
+        )
+    except ValueError as error:
+        raise Fatal(f"device {options.device} cannot be used: {error}", Exit.CONFIG) from error
+    return network, game.feature_words(options.history), BadWeights
+
+
+def main() -> int:
+    """Entry point of the process; ends with azserver."""
+    die_with_parent()
+    options = parse()
+    logs.set_up(f"evaluator-{options.index}")
+    network, words, bad_weights = make_network(options)
+    context = new_context()
+    socket = dealer(context, options.endpoint, limit=FRAME_LIMIT)
+    EvaluatorLoop(socket, network, words, options.index, bad_weights).run()
+    return int(Exit.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

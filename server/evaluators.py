@@ -1,0 +1,182 @@
+"""The evaluator processes as the front sees them: which are up, on which weights, and how to reach them.
+
+An evaluator says EVALUATOR_READY, gets LOAD_WEIGHTS, and takes batches once it has answered
+WEIGHTS_LOADED. New weights are announced to the world only when an evaluator has taken them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.frames import LeafFrames
+from protocol.messages import (
+    BadMessage,
+    Batch,
+    BatchDone,
+    EvaluatorReady,
+    LoadWeights,
+    Message,
+    WeightsInfo,
+    WeightsLoaded,
+    WeightsRefused,
+    decode,
+    encode,
+)
+from runtime.sockets import Channel, Socket
+from server.figures import Figures
+from server.weights import WeightsStore
+
+log = logging.getLogger(__name__)
+
+FRAME_LIMIT = 256 * 1024 * 1024
+"""Largest frame between front and evaluators, bytes (both are ours)."""
+
+
+@dataclass
+class Device:
+    """One evaluator process that is up."""
+
+    peer: bytes
+    ready: EvaluatorReady
+    sha256: bytes = b""
+    """Of the weights it has loaded; empty before the first."""
+
+
+@dataclass(frozen=True)
+class PoolEvents:
+    """What the front wants to hear of."""
+
+    up: Callable[[Device], None]
+    """It has weights and takes batches."""
+    died: Callable[[bytes], None]
+    done: Callable[[bytes, BatchDone, list[memoryview]], None]
+    taken: Callable[[WeightsInfo], None]
+    """The first evaluator has loaded the newest weights."""
+    refused: Callable[[WeightsInfo, str], None]
+    """Nobody takes the newest weights."""
+
+
+class EvaluatorPool:
+    """All evaluators of this server, by index."""
+
+    def __init__(self, socket: Socket, store: WeightsStore, figures: Figures, events: PoolEvents) -> None:
+        self.channel = Channel(socket, self._on_frames)
+        self.newest: WeightsInfo | None = store.current
+        """Weights that evaluators shall use: the current ones, or newer ones that none has taken yet."""
+        self._store = store
+        self._figures = figures
+        self._events = events
+        self._devices: dict[int, Device] = {}
+        self._sizes: dict[int, EvaluatorReady] = {}
+        """As each evaluator last described itself, also while it is being restarted."""
+        self._handlers: dict[type[Message], Callable[[bytes, Any, list[memoryview]], None]] = {
+            EvaluatorReady: self._on_ready,
+            WeightsLoaded: self._on_loaded,
+            WeightsRefused: self._on_refused,
+            BatchDone: lambda peer, message, frames: self._events.done(peer, message, frames),
+        }
+
+    @property
+    def target_rows(self) -> int:
+        """Sum over all evaluators that have ever been up."""
+        return sum(ready.target_rows for ready in self._sizes.values())
+
+    @property
+    def pipeline(self) -> int:
+        return max((ready.pipeline for ready in self._sizes.values()), default=2)
+
+    @property
+    def working(self) -> list[Device]:
+        """Those that have weights."""
+        return [device for device in self._devices.values() if device.sha256]
+
+    def send_batch(self, peer: bytes, batch: int, frames: LeafFrames) -> bool:
+        """False when the process is gone."""
+        rows = len(frames.counts)
+        return self.channel.send([peer, encode(Batch(batch, rows)), *frames])
+
+    def load(self, info: WeightsInfo) -> None:
+        """Have all evaluators swap to weights that are in the store."""
+        self.newest = info
+        for device in list(self._devices.values()):
+            self._send_load(device)
+
+    def process_ended(self, index: int) -> None:
+        """The process of this evaluator has ended; another will come."""
+        device = self._devices.pop(index, None)
+        if device is not None:
+            self._figures.evaluator_restarts += 1
+            self._events.died(device.peer)
+
+    def index_of(self, peer: bytes) -> int | None:
+        return next((index for index, device in self._devices.items() if device.peer == peer), None)
+
+    # ---- messages ---------------------------------------------------------------------------
+
+    def _on_frames(self, frames: list[memoryview]) -> None:
+        peer = bytes(frames[0])
+        try:
+            if len(frames) < 2:
+                raise BadMessage("no frames behind the peer's identity")
+            message = decode(frames[1])
+            handler = self._handlers.get(type(message))
+            if handler is None:
+                raise BadMessage(f"{type(message).__name__} does not belong here")
+            handler(peer, message, frames[2:])
+        except BadMessage as error:
+            self._figures.protocol_errors += 1
+            log.warning("dropped a message of an evaluator: %s", error)
+
+    def _on_ready(self, peer: bytes, ready: EvaluatorReady, _: list[memoryview]) -> None:
+        """A new process, or one that knows its sizes better now."""
+        self._sizes[ready.index] = ready
+        present = self._devices.get(ready.index)
+        if present is not None and present.peer == peer:
+            present.ready = ready
+            return
+        self.process_ended(ready.index)
+        device = self._devices[ready.index] = Device(peer, ready)
+        self._send_load(device)
+
+    def _send_load(self, device: Device) -> None:
+        if self.newest is None:
+            return
+        path = self._store.path(self.newest.sha256).resolve()
+        message = LoadWeights(self.newest.version, self.newest.sha256, str(path))
+        if not self.channel.send([device.peer, encode(message)]):
+            log.warning("evaluator %d cannot be told of new weights", device.ready.index)
+
+    def _on_loaded(self, peer: bytes, loaded: WeightsLoaded, _: list[memoryview]) -> None:
+        index = self.index_of(peer)
+        if index is None:
+            return
+        device = self._devices[index]
+        first, device.sha256 = not device.sha256, loaded.sha256
+        newest = self.newest
+        if newest is not None and newest.sha256 == loaded.sha256 and newest != self._store.current:
+            self._events.taken(newest)
+        if first:
+            ready = device.ready
+            log.info("evaluator %d is up: %s, batches of %d", index, ready.device, ready.target_rows)
+            self._events.up(device)
+
+    def _on_refused(self, peer: bytes, refused: WeightsRefused, _: list[memoryview]) -> None:
+        """The old network stays. A process without any gets the current weights."""
+        index = self.index_of(peer)
+        newest = self.newest
+        if index is None or newest is None or refused.version != newest.version:
+            return
+        log.warning("evaluator %d refuses weights %d: %s", index, refused.version, refused.reason)
+        self._figures.weights_refused += 1
+        current = self._store.current
+        if newest == current:
+            self._events.refused(newest, refused.reason)
+            return
+        self.newest = current
+        self._events.refused(newest, refused.reason)
+        for device in self._devices.values():
+            if current is not None and device.sha256 != current.sha256:
+                self._send_load(device)

@@ -1,0 +1,292 @@
+"""The front of azserver: its sockets, sessions and timers, and the services behind them.
+
+It holds no truth that is not on disk elsewhere: kill it at any moment and nothing acknowledged is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import zmq
+
+from games.spec import Game
+from protocol.credits import Credits
+from protocol.errors import Code
+from protocol.messages import GetStatus, Goodbye, Message, Status, WeightsInfo, Welcome, encode
+from protocol.sessions import Session, SessionTable
+from runtime.exits import Exit, Fatal
+from runtime.sockets import BULK_LIMIT, Context, publisher, router
+from server.batching import MAX_QUEUED_ROWS
+from server.bulk_service import BulkService
+from server.evaluators import FRAME_LIMIT, Device, EvaluatorPool, PoolEvents
+from server.figures import Figures
+from server.leaf_service import LeafService
+from server.port import PLAYERS, Port, Route, peer_of
+from server.weights import WeightsStore
+
+log = logging.getLogger(__name__)
+
+SOFTWARE = "azselfplay 0.1.0"
+ANNOUNCE_SECONDS = 3.0
+"""A missed announcement costs at most this long."""
+TICK_SECONDS = 1.0
+"""How often leases and other deadlines are looked at; none of them is shorter than 10 s."""
+STUCK_SECONDS = 60.0
+"""An evaluator that has been at one batch for so long hangs."""
+SPARE_CREDITS = 256
+"""Leaves a session may have in flight beyond one a game."""
+BULK_HWM = 64
+"""Messages queued for one peer of the bulk port: at most 32 MB of weights for a client that does not read."""
+
+
+@dataclass(frozen=True)
+class FrontSettings:
+    """What the front needs to know of the configuration."""
+
+    run: str
+    game: Game
+    history: int
+    self_play: Mapping[str, Any]
+    leaves: tuple[str, ...]
+    """Endpoints to bind; likewise the next three."""
+    bulk: tuple[str, ...]
+    announce: tuple[str, ...]
+    evaluators: str
+    devices: int = 1
+    """Evaluators that are to come up."""
+    local_workers: int = 1
+    network: str = ""
+    games_in_flight: int = 0
+    """Games one worker should play at once; 0: from the batch sizes."""
+    heartbeat: float = 10.0
+    lease: float = 60.0
+
+
+class Front:
+    """Make it, then `run`. `one_up` and `all_up` are set once so many evaluators have taken weights."""
+
+    def __init__(self, context: Context, settings: FrontSettings, store: WeightsStore) -> None:
+        """Binds all sockets; Fatal(CONFIG) when a port is in use."""
+        self.settings = settings
+        self.store = store
+        self.figures = Figures(started=time.monotonic())
+        self.stopping = False
+        self._announce_now = asyncio.Event()
+        self._trouble: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
+        self.leaf = LeafService(
+            settings.game, settings.history, Credits(MAX_QUEUED_ROWS, minimum=64), self.figures
+        )
+        self.bulk = BulkService(settings.game.name, store, self.figures)
+        self.one_up = asyncio.Event()
+        self.all_up = asyncio.Event()
+        self._open(context)
+
+    def _open(self, context: Context) -> None:
+        settings = self.settings
+        looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
+        rng = random.SystemRandom()
+        self.leaf.port = Port(
+            router(context, settings.leaves),
+            SessionTable(self._welcome_to_leaves, lease=settings.lease, rng=rng),
+            {**self.leaf.routes(), **looking_in},
+            self.figures,
+            on_end=self.leaf.session_ended,
+            version=self._version,
+        )
+        self.bulk.port = Port(
+            router(context, settings.bulk, limit=BULK_LIMIT, hwm=BULK_HWM),
+            SessionTable(self._welcome_to_bulk, lease=settings.lease, rng=rng),
+            {**self.bulk.routes(), **looking_in},
+            self.figures,
+            on_end=self.bulk.session_ended,
+            version=self._version,
+        )
+        self._publisher = publisher(context, settings.announce)
+        events = PoolEvents(
+            up=self._on_evaluator_up,
+            died=self.leaf.evaluator_died,
+            done=self.leaf.batch_done,
+            taken=self._on_weights_taken,
+            refused=self._on_weights_refused,
+        )
+        socket = router(context, [settings.evaluators], limit=FRAME_LIMIT)
+        self.pool = EvaluatorPool(socket, self.store, self.figures, events)
+        self.leaf.pool = self.bulk.pool = self.pool
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises Fatal when no evaluator can take any weights."""
+        for channel in (self.leaf.port.channel, self.bulk.port.channel, self.pool.channel):
+            channel.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.bulk.run())
+                group.create_task(self._announce())
+                group.create_task(self._tick())
+                group.create_task(self._raise_trouble())
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for channel in (self.leaf.port.channel, self.bulk.port.channel, self.pool.channel):
+            channel.close()
+        self._publisher.close(0)
+
+    def say_goodbye(self) -> None:
+        """Tell everyone that the server ends and may come back."""
+        self.stopping = True
+        for port in (self.leaf.port, self.bulk.port):
+            port.say_goodbye(_STOPPING)
+
+    def stuck_evaluators(self) -> list[int]:
+        """Indices of evaluators that hang in a batch."""
+        peers = self.leaf.queue.stuck(STUCK_SECONDS, time.monotonic())
+        found = (self.pool.index_of(peer) for peer in peers if isinstance(peer, bytes))
+        return [index for index in found if index is not None]
+
+    def status(self) -> dict[str, Any]:
+        """The figures of STATUS; docs/protocol.md says what each means."""
+        now = time.monotonic()
+        queue, relay, current = self.leaf.queue, self.bulk.relay, self.store.current
+        sessions = self.leaf.port.sessions
+        return {
+            **self.figures.as_dict(now),
+            "run": self.settings.run,
+            "game": self.settings.game.name,
+            "batches": queue.counts.batches,
+            "redone_rows": queue.counts.redone_rows,
+            "late_batches": queue.counts.late_batches,
+            "poisoned": queue.counts.poisoned,
+            "target_rows": self.pool.target_rows,
+            "evaluators": len(self.pool.working),
+            "queue_rows": queue.queued_rows,
+            "sessions": {
+                "workers": len(sessions.with_role("worker")),
+                "clients": len(sessions.with_role("client")),
+                "trainer": int(self.bulk.trainer is not None),
+            },
+            "weights_version": current.version if current else -1,
+            "games_relayed": relay.relayed,
+            "games_acked": relay.acked,
+        }
+
+    # ---- sessions ---------------------------------------------------------------------------
+
+    @property
+    def games_in_flight(self) -> int:
+        """Enough games for full batches: those on the devices, one more queued and one being searched."""
+        if self.settings.games_in_flight:
+            return self.settings.games_in_flight
+        wanted = (self.pool.pipeline + 2) * self.pool.target_rows
+        return max(1, wanted // max(1, self.settings.local_workers))
+
+    def _welcome_to_leaves(self, session: Session, _now: float) -> Welcome | Goodbye:
+        if refusal := self._not_now(session):
+            return refusal
+        if session.role not in PLAYERS:
+            return self._welcome(session, 0)
+        granted = self.leaf.credits.grant(session.number, self.games_in_flight + SPARE_CREDITS)
+        if not granted:
+            return Goodbye(Code.BUSY, "all leaves the server can hold are granted to others", 30.0)
+        return self._welcome(session, granted)
+
+    def _welcome_to_bulk(self, session: Session, _now: float) -> Welcome | Goodbye:
+        if refusal := self._not_now(session):
+            return refusal
+        if session.role == "trainer" and (refusal := self.bulk.admit_trainer(session)):
+            return refusal
+        return self._welcome(session, self.games_in_flight + SPARE_CREDITS)
+
+    def _not_now(self, session: Session) -> Goodbye | None:
+        if self.stopping:
+            return _STOPPING
+        if session.role in PLAYERS and not self.pool.target_rows:
+            return Goodbye(Code.BUSY, "the server's evaluators are starting", retry_after=1.0)
+        return None
+
+    def _welcome(self, session: Session, granted: int) -> Welcome:
+        settings = self.settings
+        return Welcome(
+            session=session.number,
+            software=SOFTWARE,
+            run=settings.run,
+            game=settings.game.name,
+            self_play=dict(settings.self_play),
+            credits=granted,
+            games_in_flight=self.games_in_flight,
+            heartbeat=settings.heartbeat,
+            lease=settings.lease,
+            weights=self.store.current,
+            network=settings.network,
+            trainer_present=self.bulk.trainer is not None,
+        )
+
+    def _on_get_status(self, session: Session, _message: GetStatus, _frames: list[memoryview]) -> None:
+        # Both ports have this route; the peer is on the one that knows the session.
+        port = self.leaf.port if self.leaf.port.sessions.get(session.peer) is session else self.bulk.port
+        port.send(peer_of(session), Status(self.status()))
+
+    def _version(self) -> int:
+        return self.store.current.version if self.store.current else 0
+
+    # ---- evaluators and weights -------------------------------------------------------------
+
+    def _on_evaluator_up(self, device: Device) -> None:
+        self.leaf.evaluator_up(device)
+        self.one_up.set()
+        if len(self.pool.working) >= self.settings.devices:
+            self.all_up.set()
+
+    def _on_weights_taken(self, info: WeightsInfo) -> None:
+        self.store.adopt(info)
+        log.info("weights %d (step %d) are in use", info.version, info.step)
+        self._announce_now.set()
+
+    def _on_weights_refused(self, info: WeightsInfo, reason: str) -> None:
+        """Newer weights are thrown away; when even the current ones are no good nobody can play."""
+        if info != self.store.current:
+            self.store.forget(info.sha256)
+        elif not self.pool.working and self._trouble.empty():
+            self._trouble.put_nowait(
+                Fatal(f"the run's current weights cannot be used: {reason}", Exit.BAD_DATA)
+            )
+
+    # ---- timers -----------------------------------------------------------------------------
+
+    async def _announce(self) -> None:
+        """Say which weights are current: now and then, and at once when they change."""
+        while True:
+            self._announce_now.clear()
+            if self.store.current is not None:
+                self._publish(self.store.current)
+            try:
+                async with asyncio.timeout(ANNOUNCE_SECONDS):
+                    await self._announce_now.wait()
+            except TimeoutError:
+                continue
+
+    def _publish(self, message: Message) -> None:
+        try:
+            self._publisher.send(encode(message), zmq.DONTWAIT)
+        except zmq.Again:
+            log.warning("an announcement was not sent: it comes again in %.0f s", ANNOUNCE_SECONDS)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            now = time.monotonic()
+            self.leaf.port.expire(now)
+            self.bulk.port.expire(now)
+            self.bulk.tick(now)
+
+    async def _raise_trouble(self) -> None:
+        raise await self._trouble.get()
+
+
+_STOPPING = Goodbye(Code.STOPPING, "the server is stopping", retry_after=5.0)

@@ -1,0 +1,143 @@
+"""The leaves port: EVALUATE in, batches to the evaluators, EVALUATED out. Carries out what the queue says."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from games.spec import Game
+from protocol.credits import Credits
+from protocol.errors import Code
+from protocol.frames import EvaluationFrames, check_evaluations, check_leaves
+from protocol.messages import BadMessage, BatchDone, Evaluate, Evaluated, Message
+from protocol.sessions import Session
+from server.batching import Answer, Instruction, LeafQueue, Refuse, SendBatch, gather
+from server.evaluators import Device, EvaluatorPool
+from server.figures import Figures
+from server.port import PLAYERS, Port, Route, peer_of
+
+log = logging.getLogger(__name__)
+
+OVER_CREDIT_RETRY = 1.0
+"""Seconds after which a request beyond the credits may come again."""
+
+
+class LeafService:
+    """Joins sessions, credits, queue and evaluators. `port` and `pool` are set once both exist."""
+
+    port: Port
+    pool: EvaluatorPool
+
+    def __init__(
+        self,
+        game: Game,
+        history: int,
+        credits: Credits,  # noqa: A002 (the protocol's word)
+        figures: Figures,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.queue = LeafQueue()
+        self.credits = credits
+        self.version = 0
+        """Weights version of the newest answer."""
+        self._game = game
+        self._words = game.feature_words(history)
+        self._figures = figures
+        self._clock = clock
+        self._sessions: dict[int, Session] = {}
+        """Sessions that have asked for something, by number."""
+
+    def routes(self) -> Mapping[type[Message], Route]:
+        return {Evaluate: Route(self._on_evaluate, PLAYERS, frames=3)}
+
+    def session_ended(self, session: Session) -> None:
+        self.queue.cancel(session.number)
+        self.credits.forget(session.number)
+        self._sessions.pop(session.number, None)
+
+    def _on_evaluate(self, session: Session, message: Evaluate, frames: list[memoryview]) -> None:
+        number, rows = session.number, message.rows
+        if self.queue.knows(number, message.request):
+            return
+        leaves = check_leaves(rows, self._words, self._game.actions, frames, max_legal=self._game.max_legal)
+        if not self.credits.take(number, rows):
+            self._figures.over_credit += 1
+            reason = f"{rows} leaves more than the credits allow ({self.credits.in_flight(number)} in flight)"
+            self.port.refuse(
+                peer_of(session), Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
+            )
+            return
+        self._sessions[number] = session
+        self._carry_out(self.queue.request(number, message.request, leaves, self._clock()))
+
+    # ---- evaluators -------------------------------------------------------------------------
+
+    def evaluator_up(self, device: Device) -> None:
+        ready = device.ready
+        target = min(ready.target_rows, ready.max_rows)
+        self._carry_out(self.queue.evaluator_ready(device.peer, target, ready.pipeline, self._clock()))
+
+    def evaluator_died(self, peer: bytes) -> None:
+        self._carry_out(self.queue.evaluator_died(peer, self._clock()))
+
+    def batch_done(self, peer: bytes, done: BatchDone, frames: list[memoryview]) -> None:
+        """A batch is back. One that is no evaluation is tried once more elsewhere."""
+        now = self._clock()
+        expected = self.queue.expected(peer, done.batch)
+        if expected is None:
+            self.queue.batch_done(peer, done.batch, now)  # counted as late there
+            return
+        rows, actions = expected
+        try:
+            answers = check_evaluations(rows, actions, frames)
+        except BadMessage as error:
+            self._figures.bad_batches += 1
+            log.warning("an evaluator answered a batch of %d rows with nonsense: %s", rows, error)
+            self._carry_out(self.queue.batch_failed(peer, done.batch, now))
+            return
+        self.version = done.version
+        self._figures.batch_answered(rows, done.busy, now)
+        self._carry_out(self.queue.batch_done(peer, done.batch, now), answers)
+
+    # ---- instructions -----------------------------------------------------------------------
+
+    def _carry_out(self, instructions: list[Instruction], answers: EvaluationFrames | None = None) -> None:
+        todo = deque(instructions)
+        while todo:
+            match todo.popleft():
+                case Answer() as answer:
+                    assert answers is not None
+                    self._answer(answer, answers)
+                case SendBatch() as batch:
+                    self._figures.batch_sent(batch.rows, batch.waited)
+                    if not self.pool.send_batch(batch_peer(batch), batch.batch, gather(batch.pieces)):
+                        log.warning("an evaluator is gone: its rows go to another")
+                        todo.extend(self.queue.evaluator_died(batch.evaluator, self._clock()))
+                case Refuse() as refuse:
+                    self._refuse(refuse)
+
+    def _answer(self, answer: Answer, answers: EvaluationFrames) -> None:
+        number = answer.session
+        assert isinstance(number, int)
+        self.credits.release(number, answer.rows)
+        message = Evaluated(answer.request, answer.first, answer.rows, self.version)
+        priors = answers.priors[answer.actions_at : answer.actions_end]
+        wdl = answers.wdl[answer.at : answer.at + answer.rows]
+        if not self.port.send(peer_of(self._sessions[number]), message, priors, wdl):
+            self._figures.undelivered += 1
+
+    def _refuse(self, refuse: Refuse) -> None:
+        number = refuse.session
+        assert isinstance(number, int)
+        self.credits.release(number, refuse.rows)
+        peer = peer_of(self._sessions[number])
+        log.warning("refused request %d: %s", refuse.request, refuse.reason)
+        self.port.refuse(peer, refuse.code, refuse.reason, refuse.request, refuse.retry_after)
+
+
+def batch_peer(batch: SendBatch) -> bytes:
+    """Evaluators are known to the queue by their ROUTER identity."""
+    assert isinstance(batch.evaluator, bytes)
+    return batch.evaluator

@@ -1,0 +1,34 @@
+"""`azserver`: the command line. Everything that costs time to import comes after the flags are read."""
+
+from __future__ import annotations
+
+import sys
+
+from runtime import config
+from runtime.exits import Exit, guarded
+from server.config import EXAMPLES, ServerConfig
+
+
+def _main() -> int:
+    settings = config.load(
+        ServerConfig,
+        command="azserver",
+        examples=EXAMPLES,
+        description="Serves one run: evaluators, local self-play workers, clients and the trainer.",
+    )
+    from runtime import aio, logs
+    from server.app import App
+
+    logs.set_up("azserver")
+    app = App(settings)
+    aio.run(app.run)
+    return int(Exit.OK)
+
+
+def main() -> int:
+    """Entry point of `azserver`."""
+    return guarded(_main)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

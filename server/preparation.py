@@ -1,0 +1,128 @@
+"""What must be there before anybody can play: the run folder for us alone, weights, compiled rules.
+
+Whatever needs torch or compiles runs in a child process, so that the front stays small.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from protocol.messages import WeightsInfo
+from runtime.aio import Stop
+from runtime.config import to_toml
+from runtime.exits import Exit, Fatal
+from runtime.processes import describe_exit
+from runtime.runs import RunFolder, write_atomically
+from server.config import ServerConfig
+from server.devices import choose_devices, may_have_gpus
+from server.weights import WeightsStore
+
+log = logging.getLogger("azserver")
+
+
+class Stopped(Exception):
+    """The stop came while something was being prepared."""
+
+
+async def output_of(module: str, *arguments: str, stop: Stop) -> str:
+    """What `python -m module` prints. Fatal with its last line if it fails, Stopped if `stop` comes first."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *arguments,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    async with asyncio.TaskGroup() as group:
+        talk = group.create_task(process.communicate())
+        stopped = group.create_task(stop.finishing.wait())
+        try:
+            await asyncio.wait({talk, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+    if stop.finishing.is_set():
+        raise Stopped
+    output, errors = talk.result()
+    code = process.returncode or 0
+    if code:
+        lines = (errors or output).decode(errors="replace").strip().splitlines() or ["it said nothing"]
+        known = Exit(code) if code in set(Exit) else Exit.INTERNAL
+        raise Fatal(f"python -m {module} failed ({describe_exit(code)}): {lines[-1]}", known)
+    return output.decode(errors="replace")
+
+
+async def find_devices(gpus: str, stop: Stop) -> list[str]:
+    """Torch devices for `--gpus`. Fatal(CONFIG) names the GPUs there are."""
+    words = {word.strip() for word in gpus.split(",") if word.strip()}
+    if words == {"cpu"} or not (words or may_have_gpus()):
+        return choose_devices(gpus, ())
+    found = json.loads(await output_of("server.devices", stop=stop)) if may_have_gpus() else []
+    return choose_devices(gpus, found)
+
+
+async def first_weights(config: ServerConfig, history: int, store: WeightsStore, stop: Stop) -> WeightsInfo:
+    """The weights of the run; a new run gets those in `--weights`, or an untrained network."""
+    current = store.open()
+    if current is not None:
+        log.info("weights %d (step %d) of %s", current.version, current.step, current.architecture)
+        return current
+    if config.weights is not None:
+        try:
+            data = config.weights.read_bytes()
+        except OSError as error:
+            raise Fatal(f"cannot read --weights {config.weights}: {error.strerror}", Exit.BAD_DATA) from error
+        log.info("this run begins with the weights in %s", config.weights)
+        return store.add(data, 0, 0, config.net)
+    log.info("making an untrained network, preset %s", config.net)
+    with tempfile.TemporaryDirectory(prefix="az-") as folder:
+        file = Path(folder) / "untrained.safetensors"
+        await output_of(
+            "net.create",
+            *("--game", config.game, "--history", str(history), "--preset", config.net),
+            *("--seed", str(config.seed), "--out", str(file)),
+            stop=stop,
+        )
+        return store.add(file.read_bytes(), 0, 0, config.net)
+
+
+async def compile_rules(game: str, stop: Stop) -> None:
+    """Fill the compiler's disk cache once, or see that it is filled."""
+    log.info("compiling the rules of %s (first start only, loaded from the cache later) ...", game)
+    said = await output_of("search.warm", game, stop=stop)
+    log.info("%s", said.strip())
+
+
+@contextlib.contextmanager
+def opened_run(config: ServerConfig, history: int) -> Iterator[RunFolder]:
+    """The run folder, made or checked, and locked for this process."""
+    folder = RunFolder(config.runs, config.run or f"{config.game}-{config.net}")
+    folder.create(config.game, history)
+    with (folder.path / "azserver.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise Fatal(
+                f"run {folder.name!r} in {folder.path} is served by another azserver: stop that one, or "
+                "give another --run name",
+                Exit.CONFIG,
+            ) from error
+        write_atomically(folder.config, to_toml(config).encode())
+        yield folder
+
+
+@contextlib.contextmanager
+def local_endpoints() -> Iterator[dict[str, str]]:
+    """`ipc://` endpoints in a folder of their own with a short name, removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="az-", ignore_cleanup_errors=True) as folder:
+        names: Sequence[str] = ("leaves", "bulk", "announce", "evaluators")
+        yield {name: f"ipc://{os.path.join(folder, name)}" for name in names}  # noqa: PTH118
