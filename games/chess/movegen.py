@@ -181,71 +181,78 @@ def _piece_moves(
 
 
 @jit
+def _write_castling(
+    king_square: np.uint64,
+    rights: np.uint64,
+    occupied: np.uint64,
+    danger: np.uint64,
+    actions: Actions,
+    count: np.uint64,
+) -> np.uint64:
+    """Append castling out of no check. `rights`: bit 0 short, bit 1 long. The rook may pass over danger."""
+    if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
+        actions[count] = np.uint64(EAST_TWO) + king_square
+        count += ONE
+    if rights & np.uint64(2) and not (occupied & _LONG_EMPTY) | (danger & _LONG_SAFE):
+        actions[count] = np.uint64(WEST_TWO) + king_square
+        count += ONE
+    return count
+
+
+@jit
+def _write_en_passant(file: np.uint64, captors: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append the en-passant captures of the pawns `captors` (at most two)."""
+    while captors:
+        row = count_trailing_zeros(captors) << _SIX
+        actions[count] = ACTION_OF[row + file + np.uint64(40)]
+        count += ONE
+        captors &= captors - ONE
+    return count
+
+
+@jit
 def legal_actions(line: Line, n: int, actions: Actions) -> int:
     """Write the legal actions of `line[n - 1]` and return how many there are (see `games.spec`)."""
     state = line[n - 1]
     flags = state[8]
     side = flags & ONE
-    own = turned(state[np.uint64(6) + side], side)
-    other = turned(state[np.uint64(7) - side], side)
+    own, foe = turned(state[np.uint64(6) + side], side), turned(state[np.uint64(7) - side], side)
+    occupied = own | foe
     pawns, knights, kings = turned(state[0], side), turned(state[1], side), turned(state[5], side)
     queens = turned(state[4], side)
     diagonal, straight = turned(state[2], side) | queens, turned(state[3], side) | queens
-    occupied = own | other
-    king = kings & own
-    king_square = count_trailing_zeros(king)
-    checkers = attackers_of(
-        king_square, pawns & other, knights & other, diagonal & other, straight & other, occupied
+    foe_pawns, foe_knights, foe_diagonal, foe_straight = (
+        pawns & foe,
+        knights & foe,
+        diagonal & foe,
+        straight & foe,
     )
+    king = kings & own
+    square = count_trailing_zeros(king)
+    checkers = attackers_of(square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied)
     count = ZERO
-    steps = KING_ATTACKS[king_square] & ~own
-    if steps:
-        danger = all_attacks(
-            pawns & other, knights & other, diagonal & other, straight & other, kings & other, occupied ^ king
-        )
-        count = _write_targets(king_square, steps & ~danger, actions, count)
+    steps = KING_ATTACKS[square] & ~own
+    if steps:  # seen through the king, who does not shade the squares behind him
+        danger = all_attacks(foe_pawns, foe_knights, foe_diagonal, foe_straight, kings & foe, occupied ^ king)
+        count = _write_targets(square, steps & ~danger, actions, count)
         rights = (flags >> (ONE + side + side)) & np.uint64(3)
         if rights and not checkers:
-            if rights & ONE and not (occupied & _SHORT_EMPTY) | (danger & _SHORT_SAFE):
-                actions[count] = np.uint64(EAST_TWO) + king_square
-                count += ONE
-            if rights & np.uint64(2) and not (occupied & _LONG_EMPTY) | (danger & _LONG_SAFE):
-                actions[count] = np.uint64(WEST_TWO) + king_square
-                count += ONE
+            count = _write_castling(square, rights, occupied, danger, actions, count)
     mask = EVERYWHERE
     if checkers:
         if checkers & (checkers - ONE):
             return int(count)
-        mask = checkers | BETWEEN[(king_square << _SIX) + count_trailing_zeros(checkers)]
-    pinned = _pinned(king_square, own, diagonal & other, straight & other, occupied)
-    count = _pawn_moves(pawns & own, pinned, king_square, other, occupied, mask, actions, count)
-    count = _piece_moves(
-        knights & own,
-        diagonal & own,
-        straight & own,
-        pinned,
-        king_square,
-        occupied,
-        mask & ~own,
-        actions,
-        count,
-    )
+        mask = checkers | BETWEEN[(square << _SIX) + count_trailing_zeros(checkers)]
+    pinned = _pinned(square, own, foe_diagonal, foe_straight, occupied)
+    count = _pawn_moves(pawns & own, pinned, square, foe, occupied, mask, actions, count)
+    mask &= ~own
+    knights, diagonal, straight = knights & own, diagonal & own, straight & own
+    count = _piece_moves(knights, diagonal, straight, pinned, square, occupied, mask, actions, count)
     en_passant = (flags >> EN_PASSANT_SHIFT) & EN_PASSANT_MASK
     if en_passant:
         file = en_passant - ONE
         captors = en_passant_captors(
-            file,
-            pawns & own,
-            king_square,
-            pawns & other,
-            knights & other,
-            diagonal & other,
-            straight & other,
-            occupied,
+            file, pawns & own, square, foe_pawns, foe_knights, foe_diagonal, foe_straight, occupied
         )
-        while captors:
-            square = count_trailing_zeros(captors)
-            actions[count] = ACTION_OF[(square << _SIX) + file + np.uint64(40)]
-            count += ONE
-            captors &= captors - ONE
+        count = _write_en_passant(file, captors, actions, count)
     return int(count)

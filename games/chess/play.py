@@ -22,6 +22,7 @@ from games.spec import State
 
 _LAST_SQUARE = np.uint64(63)
 _SIX = np.uint64(6)
+_QUEENS = np.uint64(4)
 _FIRST_AND_LAST_RANK = np.uint64(0xFF000000000000FF)
 _UNDERPROMOTION_PLANE = np.uint64(64)
 _EAST_TWO, _WEST_TWO = np.uint64(15), np.uint64(43)
@@ -60,6 +61,29 @@ def en_passant_field(state: State, side: np.uint64, file: np.uint64) -> np.uint6
 
 
 @jit
+def _finish_pawn_move(
+    child: State, side: np.uint64, plane: np.uint64, origin: np.uint64, target: np.uint64, took: np.uint64
+) -> np.uint64:
+    """Promote, take en passant, or return the en-passant field after a double step (else 0)."""
+    reached, foe = ONE << target, np.uint64(7) - side
+    if reached & _FIRST_AND_LAST_RANK:
+        promoted = _QUEENS
+        if plane >= _UNDERPROMOTION_PLANE:
+            promoted = ONE + (plane - _UNDERPROMOTION_PLANE) // np.uint64(3)
+        child[0] ^= reached
+        child[promoted] |= reached
+    elif origin ^ target == np.uint64(16):
+        near = ((reached & NOT_A_FILE) >> ONE) | ((reached & NOT_H_FILE) << ONE)
+        if near & child[0] & child[foe]:
+            return en_passant_field(child, side ^ ONE, target & np.uint64(7))
+    elif not took and (origin ^ target) & np.uint64(7):
+        passed = ONE << (target ^ np.uint64(8))
+        child[0] ^= passed
+        child[foe] ^= passed
+    return ZERO
+
+
+@jit
 def play(parent: State, action: int, child: State) -> None:
     """Write the position after a legal `action` (see `games.spec`)."""
     move = np.uint64(action)
@@ -70,44 +94,25 @@ def play(parent: State, action: int, child: State) -> None:
     origin = (move & _LAST_SQUARE) ^ view
     target = (((move & _LAST_SQUARE) + PLANE_SHIFT[plane]) & _LAST_SQUARE) ^ view
     left, reached = ONE << origin, ONE << target
-    other = parent[np.uint64(7) - side]
-    pawn_moved = (parent[0] >> origin) & ONE
-    king_moved = (parent[5] >> origin) & ONE
-    taken = other & reached
+    pawn_moved, king_moved = parent[0] & left, parent[5] & left
+    foe = parent[np.uint64(7) - side]
+    took = foe & reached
     for piece in range(6):
         board = parent[piece]
         child[piece] = (board & ~(left | reached)) | (((board >> origin) & ONE) << target)
-    own = parent[_SIX + side] ^ left ^ reached
-    other ^= taken
+    child[_SIX + side] = parent[_SIX + side] ^ left ^ reached
+    child[np.uint64(7) - side] = foe ^ took
     en_passant = ZERO
-    clock = ((flags >> CLOCK_SHIFT) & CLOCK_MASK) + ONE
-    if taken or pawn_moved:
-        clock = ZERO
-    child[_SIX + side] = own
-    child[np.uint64(7) - side] = other
     if pawn_moved:
-        if reached & _FIRST_AND_LAST_RANK:
-            promoted = np.uint64(4)
-            if plane >= _UNDERPROMOTION_PLANE:
-                promoted = ONE + (plane - _UNDERPROMOTION_PLANE) // np.uint64(3)
-            child[0] ^= reached
-            child[promoted] |= reached
-        elif origin ^ target == np.uint64(16):
-            near = ((reached & NOT_A_FILE) >> ONE) | ((reached & NOT_H_FILE) << ONE)
-            if near & child[0] & other:
-                en_passant = en_passant_field(child, side ^ ONE, target & np.uint64(7))
-        elif not taken and (origin ^ target) & np.uint64(7):
-            passed = ~(ONE << (target ^ np.uint64(8)))
-            child[0] &= passed
-            child[np.uint64(7) - side] = other & passed
+        en_passant = _finish_pawn_move(child, side, plane, origin, target, took)
     elif king_moved and plane in (_EAST_TWO, _WEST_TWO):
         rook = _SHORT_ROOK << (target - _SIX) if plane == _EAST_TWO else _LONG_ROOK << (target - np.uint64(2))
         child[3] ^= rook
-        child[_SIX + side] = own ^ rook
-    rights = flags & KEPT_RIGHTS[origin] & KEPT_RIGHTS[target]
+        child[_SIX + side] ^= rook
+    clock = ZERO if took or pawn_moved else ((flags >> CLOCK_SHIFT) & CLOCK_MASK) + ONE
     child[8] = (
         (side ^ ONE)
-        | rights
+        | (flags & KEPT_RIGHTS[origin] & KEPT_RIGHTS[target])
         | (en_passant << EN_PASSANT_SHIFT)
         | (clock << CLOCK_SHIFT)
         | (((flags >> PLIES_SHIFT) + ONE) << PLIES_SHIFT)
