@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from protocol.messages import (
     AnyMessage,
@@ -92,7 +92,8 @@ class Service:
         async with asyncio.TaskGroup() as group:
             connection = group.create_task(self._connection.run())
             stopping = group.create_task(stop.finishing.wait())
-            await asyncio.wait({self._joined, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [self._joined, stopping]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not stop.finishing.is_set():
                 run = await self._in_learning_thread(open_run, self._config, self._joined.result())
                 await self._work(group, run, stop)

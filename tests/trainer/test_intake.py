@@ -1,0 +1,71 @@
+"""Games go through checking into the store, and nothing false gets in."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.random_games import random_game
+from games import get_game
+from protocol.records import GameRecord, sha256, to_bytes
+from trainer.ingest import Job
+from trainer.intake import Intake
+from trainer.store import Store, StoreReader
+from trainer.verify import Expected
+
+GAME = get_game("tic_tac_toe")
+
+
+@pytest.fixture
+def intake(tmp_path: Path) -> Intake:
+    return Intake(GAME, Expected("", 9, 20), Store(tmp_path / "games.db", GAME.name))
+
+
+def game(seed: int) -> GameRecord:
+    return random_game(GAME, np.random.default_rng(seed), simulations=20)
+
+
+def job(record: GameRecord) -> Job:
+    data = to_bytes(record)
+    return Job(record.uid, sha256(data), "workers", data)
+
+
+def test_honest_games_are_stored_as_they_came(intake: Intake, tmp_path: Path) -> None:
+    """Every game is answered, and those stored are handed on in the order of the store."""
+    jobs = [job(game(seed)) for seed in range(5)]
+    result = intake.process([*jobs, jobs[0]], newest_version=0)
+    assert [done.status for done in result.done] == ["stored"] * 5 + ["duplicate"]
+    assert [record.uid for record in result.games] == [one.uid for one in jobs]
+    assert result.last_seq == 5
+    kept = [data for _, data in StoreReader(tmp_path / "games.db").games(1, 9)]
+    assert kept == [one.data for one in jobs]
+
+
+def test_false_games_are_refused_among_honest_ones(intake: Intake) -> None:
+    """A wrong outcome, changed bytes, another uid and garbage are refused, each with its code."""
+    honest = game(1)
+    false = dataclasses.replace(game(2), outcome=-game(2).outcome or 1)
+    good = job(game(3))
+    jobs = [
+        job(honest),
+        job(false),
+        dataclasses.replace(good, data=good.data[:-1]),
+        dataclasses.replace(job(game(4)), uid=bytes(16)),
+        Job(bytes(16), sha256(b"garbage"), "clients", b"garbage"),
+    ]
+    result = intake.process(jobs, newest_version=0)
+    assert sorted(done.status for done in result.done) == ["rejected"] * 4 + ["stored"]
+    assert intake.rejected == {"wrong_outcome": 1, "bad_hash": 1, "bad_record": 2}
+    assert [record.uid for record in result.games] == [honest.uid]
+    reasons = {done.uid: done.reason for done in result.done}
+    assert reasons[false.uid].startswith("wrong_outcome: ply")
+
+
+def test_fault_in_checking_refuses_the_game(intake: Intake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A game that makes the checks themselves fail does not end the trainer."""
+    monkeypatch.setattr(intake._verifier, "check", lambda *_: 1 / 0)
+    result = intake.process([job(game(1))], newest_version=0)
+    assert result.done[0].reason.startswith("internal:")

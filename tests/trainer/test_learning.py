@@ -1,0 +1,169 @@
+"""Training goes on after a restart as if nothing had happened."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bench.random_games import random_game
+from games import get_game
+from net.weights import from_bytes
+from protocol.records import GameRecord, to_bytes
+from runtime.exits import Exit, Fatal
+from trainer import checkpoint
+from trainer.config import TrainerConfig
+from trainer.learning import Learning, recipe_of
+from trainer.store import Entry, Store, StoreReader
+
+torch.set_num_threads(1)
+
+GAME = get_game("tic_tac_toe")
+CONFIG = TrainerConfig(
+    net="tiny", batch=32, min_positions=50, window_positions=200, device="cpu", cpu_threads=1
+)
+
+
+def learning(folder: Path, **changes: object) -> Learning:
+    folder.mkdir(exist_ok=True)
+    return Learning(dataclasses.replace(CONFIG, **changes), GAME, 1, "tiny", folder)  # type: ignore[arg-type]
+
+
+def games(count: int, seed: int = 0) -> list[GameRecord]:
+    rng = np.random.default_rng(seed)
+    return [random_game(GAME, rng, simulations=20) for _ in range(count)]
+
+
+def stored(folder: Path, records: list[GameRecord]) -> Path:
+    store = Store(folder / "games.db", GAME.name)
+    store.commit(
+        [Entry(r.uid, bytes(32), "workers", r.plies, r.outcome, r.reason, 0, 0, to_bytes(r)) for r in records]
+    )
+    store.close()
+    return folder / "games.db"
+
+
+def fill(one: Learning, path: Path, newest: int) -> None:
+    reader = StoreReader(path)
+    one.fill(reader, newest)
+    reader.close()
+
+
+def tensors(one: Learning) -> dict[str, torch.Tensor]:
+    _, _, data = one.publish(0)
+    return from_bytes(data, game=GAME, history=1)[0].state_dict()
+
+
+def test_resumed_training_makes_the_same_steps(tmp_path: Path) -> None:
+    """Stopped after 5 steps and resumed, ten steps give the same bits as ten without a stop, though
+    games had gone out of the window."""
+    path = stored(tmp_path, games(60))
+    straight, first = learning(tmp_path / "a"), learning(tmp_path / "b")
+    for one in (straight, first):
+        fill(one, path, 60)
+        for _ in range(5):
+            one.make_step()
+    first.save()
+    resumed = learning(tmp_path / "b", seed=99)
+    fill(resumed, path, 60)
+    for one in (straight, resumed):
+        for _ in range(5):
+            one.make_step()
+    assert (resumed.step, resumed.samples) == (10, 320)
+    expected = tensors(straight)
+    for name, tensor in tensors(resumed).items():
+        torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
+
+
+def test_games_that_came_after_the_checkpoint_are_taken_too(tmp_path: Path) -> None:
+    """The window after a restart ends with the newest stored game and is as full as before."""
+    path = stored(tmp_path, games(60))
+    one = learning(tmp_path / "a")
+    fill(one, path, 30)
+    one.save()
+    again, fresh = learning(tmp_path / "a"), learning(tmp_path / "b")
+    fill(again, path, 60)
+    fill(fresh, path, 60)
+    assert (again.window.games, again.window.positions) == (fresh.window.games, fresh.window.positions)
+
+
+def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whichever byte of the newest checkpoint is missing or changed, the one before is taken."""
+    one = learning(tmp_path / "a")
+    fill(one, stored(tmp_path, games(40)), 40)
+    for _ in range(2):
+        one.make_step()
+        one.save()
+    newest = tmp_path / "a" / "step-000000002.state"
+    whole = newest.read_bytes()
+    for damaged in (whole[:-1], b"", whole[:100] + bytes([whole[100] ^ 1]) + whole[101:]):
+        newest.write_bytes(damaged)
+        assert learning(tmp_path / "a").step == 1
+    newest.write_bytes(whole)
+    newest.with_suffix(".safetensors").write_bytes(b"not these")
+    assert learning(tmp_path / "a").step == 1
+    assert "skipped the checkpoint" in caplog.text
+
+
+def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
+    """Only the newest few are kept, network and state alike."""
+    one = learning(tmp_path / "a", keep_checkpoints=2)
+    fill(one, stored(tmp_path, games(40)), 40)
+    for _ in range(4):
+        one.make_step()
+        one.save()
+    names = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert names == [f"step-00000000{step}.{end}" for step in (3, 4) for end in ("safetensors", "state")]
+
+
+def test_turn_makes_the_steps_that_games_pay_for(tmp_path: Path) -> None:
+    """400 positions at 2 samples each are 25 steps of 32; then the turn says what it waits for."""
+    one = learning(tmp_path / "a")
+    turn = one.turn(games(55), 55, 400)
+    while turn.more:
+        turn = one.turn([], 55, 400)
+    assert turn.step == 25
+    assert "more positions for the next step" in turn.waiting_for
+    assert one.turn([], 55, 400).figures is None
+
+
+def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
+    """Training that has run away ends with a message that says what to change, before weights go out."""
+    one = learning(tmp_path / "a")
+    torch.nn.init.constant_(one._learner.network.value.out.bias, float("nan"))
+    with pytest.raises(Fatal, match="smaller --lr"):
+        one.turn(games(55), 55, 400)
+
+
+def test_network_of_a_run_cannot_change(tmp_path: Path) -> None:
+    """Another --net than the run's is refused, none goes on with the run's."""
+    learning(tmp_path / "a").save()
+    with pytest.raises(Fatal) as caught:
+        learning(tmp_path / "a", net="small")
+    assert caught.value.code == Exit.CONFIG
+    assert learning(tmp_path / "a", net="").architecture == "2x32"
+
+
+def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
+    """Published weights are numbered after ours and after the server's."""
+    one = learning(tmp_path / "a")
+    assert one.publish(0)[0] == 1
+    assert one.publish(7)[0] == 8
+    one.save()
+    assert learning(tmp_path / "a").publish(3)[0] == 9
+
+
+def test_settings_over_the_recipe() -> None:
+    """What is not set comes from the preset; a 0 that means something is kept."""
+    recipe = recipe_of(TrainerConfig(optimizer="adamw", lr=0.01, grad_clip=0.0))
+    assert (recipe.batch, recipe.lr, recipe.grad_clip, recipe.warmup_steps) == (256, 0.01, 0.0, 100)
+    assert recipe_of(TrainerConfig(optimizer="alphazero")).batch == 4096
+
+
+def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
+    """A folder with the checkpoints of another game gives none."""
+    learning(tmp_path / "a").save()
+    assert checkpoint.load_newest(tmp_path / "a", get_game("connect_four"), 1) is None

@@ -1,0 +1,109 @@
+"""Losses are what the papers say, and a network learns what it is shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from bench.random_games import random_game
+from games import get_game
+from net.architectures import Architecture, build
+from trainer.loss import Targets, losses
+from trainer.optimizers import RECIPES, make_optimizer
+from trainer.sampler import Sampler, Samples
+from trainer.train import Learner
+from trainer.window import Window
+
+torch.set_num_threads(1)
+
+GAME = get_game("tic_tac_toe")
+NET = Architecture(1, 16, value_channels=2, value_hidden=16, value_head="wdl")
+
+
+def some_samples(count: int, targets: float = 1.0) -> Samples:
+    rng = np.random.default_rng(0)
+    window = Window(GAME, 1000)
+    for _ in range(30):
+        window.add(random_game(GAME, rng, simulations=50, targets=targets))
+    return Sampler(GAME, 1).sample(window, rng, count)
+
+
+def naive_losses(
+    policy: list[list[float]], value: list[list[float]], samples: Samples
+) -> tuple[float, float]:
+    """The two losses, sample by sample and in doubles."""
+    policy_sum, value_sum, targets = 0.0, 0.0, 0
+    for row, logits in enumerate(policy):
+        log_total = math.log(sum(math.exp(x) for x in logits))
+        entries = np.flatnonzero(samples.rows == row)
+        targets += len(entries) > 0
+        for i in entries:
+            policy_sum -= float(samples.shares[i]) * (logits[samples.actions[i]] - log_total)
+        wanted = int(samples.classes[row])
+        if len(value[row]) == 3:
+            value_sum += math.log(sum(math.exp(x) for x in value[row])) - value[row][wanted]
+        else:
+            value_sum += ((1, 0, -1)[wanted] - math.tanh(value[row][0])) ** 2
+    return policy_sum / targets, value_sum / len(policy)
+
+
+@pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
+def test_losses_agree_with_the_slow_twin(value_outputs: int) -> None:
+    """Cross-entropies and squares over a batch are those of a plain loop, also with plies that are no
+    policy target."""
+    samples = some_samples(40, targets=0.6)
+    torch.manual_seed(1)
+    policy, value = torch.randn(40, 9), torch.randn(40, value_outputs)
+    arrays = (samples.classes, samples.rows, samples.actions, samples.shares)
+    parts = losses(policy, value, Targets(*map(torch.from_numpy, arrays), len(set(samples.rows.tolist()))))
+    expected = naive_losses(policy.tolist(), value.tolist(), samples)
+    assert (parts.policy.item(), parts.value.item()) == pytest.approx(expected, rel=1e-5)
+
+
+def test_one_batch_is_learnt_by_heart() -> None:
+    """Shown the same samples again and again, the network comes down to the entropy of the visits."""
+    torch.manual_seed(2)
+    recipe = dataclasses.replace(RECIPES["adamw"], lr=0.01, warmup_steps=10)
+    learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+    samples = distinct(some_samples(16))
+    for _ in range(200):
+        learner.train(samples)
+    learner.figures()
+    learner.train(samples)
+    figures = learner.figures()
+    assert figures is not None
+    assert figures.policy_loss - figures.policy_entropy < 0.05
+    assert figures.value_loss < 0.05
+
+
+def distinct(samples: Samples) -> Samples:
+    """One sample of each position, as two with different targets cannot both be learnt."""
+    _, rows = np.unique(samples.words, axis=0, return_index=True)
+    parts = [np.flatnonzero(samples.rows == row) for row in rows]
+    numbers = np.repeat(np.arange(len(rows)), [len(part) for part in parts])
+    entries = np.concatenate(parts)
+    return Samples(
+        samples.words[rows], samples.classes[rows], numbers, samples.actions[entries], samples.shares[entries]
+    )
+
+
+def test_rates_of_the_two_recipes() -> None:
+    """AdamW warms up; AlphaZero's rate drops where the paper says."""
+    adamw, alphazero = RECIPES["adamw"], RECIPES["alphazero"]
+    assert [adamw.rate(step) for step in (0, 49, 99, 10**6)] == pytest.approx([1e-5, 5e-4, 1e-3, 1e-3])
+    steps = (0, 99_999, 100_000, 300_000, 500_000)
+    assert [alphazero.rate(step) for step in steps] == pytest.approx([0.2, 0.2, 0.02, 0.002, 0.0002])
+
+
+def test_adamw_decays_filters_only() -> None:
+    """Biases and normalisation are not pulled to zero by AdamW; AlphaZero's SGD decays everything."""
+    network = build(NET, GAME, 1)
+    decayed, free = make_optimizer(RECIPES["adamw"], network).param_groups
+    assert all(parameter.dim() >= 2 for parameter in decayed["params"])
+    assert free["weight_decay"] == 0
+    (group,) = make_optimizer(RECIPES["alphazero"], network).param_groups
+    assert (group["weight_decay"], group["momentum"]) == (2e-4, 0.9)
