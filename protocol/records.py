@@ -202,7 +202,7 @@ def _check_visits(record: GameRecord) -> None:
     if (record.visits == 0).any():
         raise BadRecord("an action with 0 visits is listed", Code.BAD_VISITS)
     ascending = record.visit_actions[1:] > record.visit_actions[:-1]
-    first_of_ply = np.cumsum(record.visited[:-1], dtype=np.int64) - 1
+    first_of_ply = np.cumsum(record.visited, dtype=np.int64) - 1
     ascending[first_of_ply[(first_of_ply >= 0) & (first_of_ply < len(ascending))]] = True
     if not ascending.all():
         raise BadRecord("visited actions do not ascend within a ply", Code.BAD_VISITS)

@@ -165,6 +165,18 @@ def test_features_are_those_of_the_naive_twin(name: str, history: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAIVE_NAMES)
+def test_a_line_may_begin_in_the_middle_of_a_game(name: str) -> None:
+    """The first position of a line is in the features, and what came before it is not."""
+    game = get_game(name)
+    for playout in playouts(name):
+        whole = features(game, playout.line, len(playout.line), 2)
+        assert np.array_equal(features(game, playout.line[-2:], 2, 2), whole)
+        late = features(game, playout.line[-1:], 1, 2)
+        assert np.array_equal(bits(game, late, 2)[:2], bits(game, whole, 2)[:2])
+        assert not bits(game, late, 2)[2:].any()
+
+
+@pytest.mark.parametrize("name", NAIVE_NAMES)
 def test_the_board_is_turned_to_the_side_to_move(name: str) -> None:
     """What was own before a move is the other's after it, and one new stone is the other's too."""
     game = get_game(name)

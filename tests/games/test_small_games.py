@@ -123,7 +123,7 @@ def test_every_four_in_a_row_is_seen_and_nothing_else() -> None:
         (tic_tac_toe.GAME.notation.state_from_text, "xxx/ooo/x..", "o has won and is to move"),
         (
             connect_four.GAME.notation.state_from_text,
-            "/".join(["......."] * 4 + ["x......", "......."]),
+            "/".join(["......."] * 4 + ["x.o....", "......."]),
             "column 1",
         ),
     ],
