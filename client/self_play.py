@@ -15,7 +15,7 @@ import numpy as np
 
 from client.remote_evaluator import LeafRefused
 from games.spec import Game
-from protocol.records import POLICY_TARGET, GameRecord
+from protocol.records import POLICY_TARGET, BadRecord, GameRecord
 from protocol.settings import SelfPlaySettings
 from search.evaluator import Evaluator
 from search.mcts import SearchResult, search
@@ -60,7 +60,7 @@ class _Columns:
 
     def add(self, action: int, result: SearchResult, version: int) -> None:
         if result.visits.max() > MOST_VISITS:
-            raise ValueError(f"a root action has {result.visits.max()} visits, a record holds {MOST_VISITS}")
+            raise BadRecord(f"a root action has {result.visits.max()} visits, a record holds {MOST_VISITS}")
         self.actions.append(action)
         self.results.append(result)
         self.versions.append(version)
@@ -78,8 +78,8 @@ async def play_game(
     """Play one game to its end against itself and return its record.
 
     `settings` are resolved (`search.settings.resolve`). `uid` is drawn from the system's random numbers,
-    not from `rng`: repeated games are still different games. Raises what `evaluator` raises, and
-    ValueError for a start position in which nothing can be played.
+    not from `rng`: repeated games are still different games. Raises what `evaluator` raises, BadRecord for
+    a game that no record can hold, and ValueError for a start position in which nothing can be played.
     """
     began = time.monotonic()
     uid = uid or os.urandom(16)
@@ -147,7 +147,7 @@ class GamePool:
         """Moves of these games."""
         self.in_progress = 0
         self.given_up = 0
-        """Games lost because the server refused one of their leaves."""
+        """Games lost: the server refused one of their leaves, or no record can hold them."""
         self._game = game
         self._settings = settings
         self._evaluator = evaluator
@@ -167,9 +167,9 @@ class GamePool:
             number = next(self._numbers)
             try:
                 await self._play_and_keep(number)
-            except LeafRefused as refused:
+            except (LeafRefused, BadRecord) as fault:
                 self.given_up += 1
-                log.warning("game %d given up, the server refuses a leaf: %s", number, refused)
+                log.warning("game %d given up (%s): %s", number, type(fault).__name__, fault)
                 await asyncio.sleep(PAUSE_AFTER_REFUSAL)
 
     async def _play_and_keep(self, number: int) -> None:

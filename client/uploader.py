@@ -57,7 +57,7 @@ class Uploader:
         """Returns when the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
         done: asyncio.Future[None] = self._loop.create_future()
         self._writes.append(_Write(record.uid, to_bytes(record), done))
-        self._call()
+        self._obey([])
         await done
 
     def joined(self) -> None:
@@ -91,7 +91,7 @@ class Uploader:
 
     async def _work(self) -> None:
         now = self._loop.time()
-        self._obey(self._uploads.tick(now))
+        self._instructions += self._uploads.tick(now)
         writes = self._writes if now >= self._write_at else []
         instructions, self._instructions = self._instructions, []
         if not writes and not instructions:
@@ -99,7 +99,8 @@ class Uploader:
         if writes:
             self._writes = []
         written, games, gone = await asyncio.to_thread(self._carry_out, writes, instructions)
-        self._after_writing(writes, written)
+        if writes:
+            self._after_writing(writes, written)
         now = self._loop.time()
         for game in games:
             # One that the socket does not take is offered again after the usual timeout.
@@ -120,11 +121,8 @@ class Uploader:
                 write.done.set_result(None)
 
     def _obey(self, instructions: list[Instruction]) -> None:
-        if instructions:
-            self._instructions += instructions
-            self._call()
-
-    def _call(self) -> None:
+        """Note what is to be done, and have `run` look at it, and at the time, again."""
+        self._instructions += instructions
         self.quiet.clear()
         self._wake.set()
 

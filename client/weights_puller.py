@@ -86,7 +86,7 @@ class WeightsPuller:
                 async with asyncio.timeout_at(self._pull.next_wake()):
                     await self._wake.wait()
             self._wake.clear()
-            self._obey(self._pull.tick(self._loop.time()))
+            self._carry_out(self._pull.tick(self._loop.time()))
             if self._complete is not None:
                 await self._settle(self._complete)
 
@@ -99,7 +99,7 @@ class WeightsPuller:
         else:
             log.info("playing with weights version %d (step %d)", info.version, info.step)
             self.ready.set()
-        self._obey(self._pull.settled(not fault, self._loop.time()))
+        self._carry_out(self._pull.settled(not fault, self._loop.time()))
 
     def _store_and_load(self, complete: Complete) -> str:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -119,9 +119,13 @@ class WeightsPuller:
         return fault
 
     def _obey(self, instructions: list[Instruction]) -> None:
+        """Carry out what an event from outside brought, and have `run` look at the time again."""
+        self._carry_out(instructions)
+        self._wake.set()
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             if isinstance(instruction, Ask):
                 self._send(GetChunk(instruction.sha256, instruction.offset))
             else:
                 self._complete = instruction
-        self._wake.set()

@@ -80,6 +80,8 @@ class Worker:
         finally:
             if self._source is not None:
                 self._source.close()
+            if self._folder is not None:
+                self._folder.release()
             self._context.destroy(0)
 
     # ---- Beginning ------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from protocol.messages import (
     encode,
 )
 from protocol.records import GameRecord, from_bytes
+from protocol.sessions import hello_first
 from protocol.settings import SelfPlaySettings
 from runtime.connection import Connection
 from runtime.sockets import BULK_LIMIT, Channel, Context, new_context, router
@@ -53,9 +54,11 @@ class FakeServer:
         self.welcome = Welcome(**{**WELCOME, **welcome})  # type: ignore[arg-type]
         self.words = 0
         self.seen: list[AnyMessage] = []
+        self._news = asyncio.Event()
         self.records: list[GameRecord] = []
         self.weights = b""
         self.refusal: Goodbye | None = None
+        self.peers: set[bytes] = set()
         self.ack = lambda message: GameAck(message.uid, "stored")
         self.evaluate: Callable[[bytes, Evaluate, list[memoryview]], None] = self.answer
         self.channel = Channel(router(context, [endpoint], limit=BULK_LIMIT), self._on_message)
@@ -64,14 +67,25 @@ class FakeServer:
     def close(self) -> None:
         self.channel.close()
 
+    async def until(self, kind: type[Message]) -> None:
+        """Until a message of this kind has come."""
+        while not any(isinstance(message, kind) for message in self.seen):
+            await self._news.wait()
+            self._news.clear()
+
     def send(self, peer: bytes, message: Message, *frames: object) -> None:
         assert self.channel.send([peer, encode(message), *frames])  # type: ignore[list-item]
 
     def _on_message(self, frames: list[memoryview]) -> None:
         peer, message = bytes(frames[0]), decode(frames[1])
+        if peer not in self.peers and not isinstance(message, Hello):
+            self.send(peer, hello_first())
+            return
         self.seen.append(message)
+        self._news.set()
         match message:
             case Hello():
+                self.peers.add(peer)
                 self.send(peer, self.refusal or self.welcome)
             case Ping():
                 self.send(peer, Pong())
@@ -109,7 +123,7 @@ WELCOME = {
     "self_play": asdict(SelfPlaySettings(simulations=8, seed=3)),
     "credits": 300,
     "games_in_flight": 4,
-    "heartbeat": 5.0,
+    "heartbeat": 0.2,
     "lease": 60.0,
     "weights": None,
 }

@@ -1,0 +1,155 @@
+"""The spool: a game is on disk whole or not at all, and stays until it is told to go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from client_records import record, uid
+
+from client.spool import Spool
+from client.spool_folders import claim, run_folder
+from protocol.records import to_bytes
+from runtime.exits import Exit, Fatal
+
+
+def opened(folder: Path, **bounds: int) -> Spool:
+    spool = Spool(folder, **bounds)
+    assert spool.open() == []
+    return spool
+
+
+def fill(spool: Spool, *numbers: int) -> None:
+    spool.write([(uid(number), to_bytes(record(number))) for number in numbers])
+
+
+def test_what_was_written_is_read_back_with_its_hash(tmp_path: Path) -> None:
+    """The bytes are those of the record."""
+    spool = opened(tmp_path)
+    fill(spool, 1)
+    game = spool.read(uid(1))
+    assert game is not None
+    assert (game.uid, game.data) == (uid(1), to_bytes(record(1)))
+    assert len(game.sha256) == 32
+
+
+def test_a_new_start_finds_games_that_were_never_acknowledged(tmp_path: Path) -> None:
+    """Crash after the rename: the game is there; crash after the acknowledgement: it is sent once more."""
+    fill(opened(tmp_path), 1, 2)
+    again = Spool(tmp_path)
+    assert set(again.open()) == {uid(1), uid(2)}
+    assert (again.games, again.bytes) == (2, 2 * len(to_bytes(record(1))))
+
+
+@pytest.mark.parametrize("left", [b"", b"half of a rec"])
+def test_a_half_written_game_is_removed_at_the_next_start(tmp_path: Path, left: bytes) -> None:
+    """Crash before the rename: the game never was."""
+    (tmp_path / f"{uid(1).hex()}.tmp").write_bytes(left)
+    assert Spool(tmp_path).open() == []
+    assert list(tmp_path.glob("*.tmp")) == []
+
+
+def test_a_crash_between_write_and_rename_loses_only_that_game(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was renamed before stays."""
+    spool = opened(tmp_path)
+    rename = Path.rename
+
+    def crash_at_second(self: Path, target: Path) -> Path:
+        if self.name.startswith(uid(2).hex()):
+            raise OSError("power cut")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", crash_at_second)
+    with pytest.raises(OSError, match="power cut"):
+        fill(spool, 1, 2)
+    assert Spool(tmp_path).open() == [uid(1)]
+
+
+def test_unreadable_files_are_set_aside_with_the_reason(tmp_path: Path) -> None:
+    """Garbage, and a record under another game's name, are never sent."""
+    fill(opened(tmp_path), 1)
+    (tmp_path / f"{uid(2).hex()}.game").write_bytes(b"garbage")
+    (tmp_path / f"{uid(1).hex()}.game").rename(tmp_path / f"{uid(3).hex()}.game")
+    spool = Spool(tmp_path)
+    assert spool.open() == []
+    assert spool.rejected == 2
+    reason = (tmp_path / "rejected" / f"{uid(3).hex()}.reason").read_text()
+    assert uid(1).hex() in reason
+
+
+def test_a_file_that_rots_while_it_waits_is_set_aside(tmp_path: Path) -> None:
+    """Reading checks again, and the counts follow."""
+    spool = opened(tmp_path)
+    fill(spool, 1)
+    (tmp_path / f"{uid(1).hex()}.game").write_bytes(b"rot")
+    assert spool.read(uid(1)) is None
+    assert (spool.games, spool.rejected) == (0, 1)
+
+
+def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
+    """The bounds are on what waits, by number and by bytes."""
+    spool = opened(tmp_path, max_games=2)
+    fill(spool, 1, 2)
+    assert spool.full
+    spool.delete(uid(1))
+    assert not spool.full
+    spool.set_aside(uid(2), "rejected: illegal_action")
+    assert (spool.games, spool.bytes) == (0, 0)
+    assert (tmp_path / "rejected" / f"{uid(2).hex()}.game").read_bytes() == to_bytes(record(2))
+    small = Spool(tmp_path, max_bytes=10)
+    fill(small, 3)
+    assert small.full
+
+
+def test_writing_the_same_game_again_counts_once(tmp_path: Path) -> None:
+    """A write that failed half-way is done again from the beginning."""
+    spool = opened(tmp_path)
+    fill(spool, 1)
+    fill(spool, 1, 2)
+    assert spool.games == 2
+
+
+def test_deleting_what_is_not_there_changes_nothing(tmp_path: Path) -> None:
+    """A second acknowledgement may come."""
+    spool = opened(tmp_path)
+    spool.delete(uid(1))
+    spool.set_aside(uid(1), "x")
+    assert (spool.games, spool.read(uid(1))) == (0, None)
+
+
+def test_two_workers_cannot_own_one_folder(tmp_path: Path) -> None:
+    """The second one is told what to do; the lock ends with its owner."""
+    first = claim(tmp_path, 1)
+    with pytest.raises(Fatal, match="--spool") as caught:
+        claim(tmp_path, 1)
+    assert caught.value.code is Exit.CONFIG
+    first.release()
+    claim(tmp_path, 1).release()
+
+
+def test_the_first_worker_takes_over_games_of_folders_without_an_owner(tmp_path: Path) -> None:
+    """Fewer workers than last time leave no game behind; folders in use are not touched."""
+    for index in (1, 2):
+        fill(opened(tmp_path / f"worker-{index}"), index)
+    alive = claim(tmp_path, 2)
+    first = claim(tmp_path, 0)
+    assert Spool(first.path).open() == [uid(1)]
+    assert Spool(alive.path).open() == [uid(2)]
+    first.release()
+    alive.release()
+
+
+def test_a_folder_that_cannot_be_made_ends_with_a_message(tmp_path: Path) -> None:
+    """A file stands in its way."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Fatal) as caught:
+        claim(tmp_path / "file", 0)
+    assert caught.value.code is Exit.DISK
+
+
+def test_a_runs_folder_stays_inside_the_root(tmp_path: Path) -> None:
+    """Run names come from the server."""
+    assert run_folder(tmp_path, "chess", "../../etc").parent == tmp_path
+    assert run_folder(tmp_path, "chess", "a") != run_folder(tmp_path, "chess", "b")

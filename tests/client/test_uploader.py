@@ -1,0 +1,208 @@
+"""The uploader: disk first, then the server, and the disk again when the server has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from client_records import record, uid
+
+from client.spool import Spool
+from client.uploader import Uploader
+from client.uploads import Uploads
+from protocol.messages import GameAck, PutGame
+from protocol.records import to_bytes
+
+
+class Server:
+    """Notes what it is sent; `expect` waits for a number of PUT_GAMEs."""
+
+    def __init__(self) -> None:
+        self.got: list[bytes] = []
+        self._more = asyncio.Event()
+
+    def send(self, message: PutGame, data: bytes) -> bool:
+        assert data == to_bytes(record(int.from_bytes(message.uid, "big")))
+        self.got.append(message.uid)
+        self._more.set()
+        return True
+
+    async def expect(self, count: int) -> list[bytes]:
+        while len(self.got) < count:
+            await self._more.wait()
+            self._more.clear()
+        return self.got
+
+
+def with_uploader(
+    spool: Spool, scenario: Callable[[Uploader, Server], Awaitable[None]], uploads: Uploads | None = None
+) -> None:
+    """Run `scenario` beside a working uploader that has no session yet."""
+
+    async def main() -> None:
+        server = Server()
+        uploader = Uploader(spool, server.send, uploads)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            running = group.create_task(uploader.run())
+            await uploader.room.wait()
+            await scenario(uploader, server)
+            running.cancel()
+
+    asyncio.run(main())
+
+
+def on_disk(folder: Path) -> set[str]:
+    return {path.stem for path in folder.glob("*.game")}
+
+
+def test_a_kept_game_is_on_disk_before_it_is_sent_and_gone_after_the_acknowledgement(tmp_path: Path) -> None:
+    """`keep` returns with the file in place, session or not."""
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        await uploader.keep(record(1))
+        assert on_disk(tmp_path) == {uid(1).hex()}
+        assert server.got == []
+        uploader.joined()
+        await server.expect(1)
+        assert on_disk(tmp_path) == {uid(1).hex()}
+        uploader.acknowledged(GameAck(uid(1), "stored"))
+        await uploader.quiet.wait()
+        assert on_disk(tmp_path) == set()
+        assert uploader.stored == 1
+
+    with_uploader(Spool(tmp_path), scenario)
+
+
+def test_games_of_an_earlier_run_go_first(tmp_path: Path) -> None:
+    """They were found when the spool was opened."""
+    earlier = Spool(tmp_path)
+    earlier.open()
+    earlier.write([(uid(9), to_bytes(record(9)))])
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        await uploader.keep(record(1))
+        uploader.joined()
+        assert await server.expect(2) == [uid(9), uid(1)]
+
+    with_uploader(Spool(tmp_path), scenario)
+
+
+def test_a_rejected_game_is_kept_aside_with_its_reason(tmp_path: Path) -> None:
+    """For whoever looks for the fault."""
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        uploader.joined()
+        await uploader.keep(record(1))
+        await server.expect(1)
+        uploader.acknowledged(GameAck(uid(1), "rejected", "illegal_action: ply 0"))
+        await uploader.quiet.wait()
+
+    with_uploader(Spool(tmp_path), scenario)
+    reason = (tmp_path / "rejected" / f"{uid(1).hex()}.reason").read_text()
+    assert reason == "rejected: illegal_action: ply 0\n"
+
+
+def test_an_unacknowledged_game_is_sent_again(tmp_path: Path) -> None:
+    """After the timeout, by itself."""
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        uploader.joined()
+        await uploader.keep(record(1))
+        assert await server.expect(3) == [uid(1)] * 3
+
+    with_uploader(Spool(tmp_path), scenario, Uploads(timeout=0.01))
+
+
+def test_a_full_spool_holds_new_games_back_until_there_is_room(tmp_path: Path) -> None:
+    """Games that finish meanwhile are still taken."""
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        for number in (1, 2, 3):
+            await uploader.keep(record(number))
+        uploader.joined()
+        await server.expect(3)
+        assert not uploader.room.is_set()
+        for number in (1, 2):
+            uploader.acknowledged(GameAck(uid(number), "stored"))
+        await uploader.room.wait()
+        assert on_disk(tmp_path) == {uid(3).hex()}
+
+    with_uploader(Spool(tmp_path, max_games=2), scenario)
+
+
+def test_a_disk_that_is_full_for_a_while_loses_no_game(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The game waits in memory, no other one starts, and it is written when there is space."""
+    monkeypatch.setattr("client.uploader.WRITE_AGAIN", 0.01)
+    spool = Spool(tmp_path)
+    failures = iter([OSError(28, "No space left on device")] * 2)
+    write = spool.write
+
+    def write_with_trouble(records: list[tuple[bytes, bytes]]) -> None:
+        for failure in failures:
+            raise failure
+        write(records)
+
+    monkeypatch.setattr(spool, "write", write_with_trouble)
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        await uploader.keep(record(1))
+        assert on_disk(tmp_path) == {uid(1).hex()}
+        await uploader.room.wait()
+
+    with_uploader(spool, scenario)
+
+
+def test_after_retry_games_go_out_when_the_server_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at the timeout of the first sending, which is later."""
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        uploader.joined()
+        await uploader.keep(record(1))
+        await server.expect(1)
+        uploader.acknowledged(GameAck(uid(1), "retry", retry_after=0.01))
+        await uploader.quiet.wait()
+        await server.expect(2)
+
+    monkeypatch.setattr("client.uploads.SHORTEST_RETRY", 0.01)
+    with_uploader(Spool(tmp_path), scenario)
+
+
+def test_a_waiting_uploader_uses_no_processor_time(tmp_path: Path) -> None:
+    """It wakes for events and deadlines only."""
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        uploader.joined()
+        await uploader.keep(record(1))
+        await server.expect(1)
+        wakes = []
+        something_to_do = uploader._something_to_do
+
+        async def counted() -> None:
+            wakes.append(1)
+            await something_to_do()
+
+        uploader._something_to_do = counted  # type: ignore[method-assign]
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        assert len(wakes) <= 3
+
+    with_uploader(Spool(tmp_path), scenario)
+
+
+def test_a_game_that_vanished_from_the_disk_does_not_block_the_others(tmp_path: Path) -> None:
+    """Someone removed its file by hand."""
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        await uploader.keep(record(1))
+        (tmp_path / f"{uid(1).hex()}.game").unlink()
+        await uploader.keep(record(2))
+        uploader.joined()
+        assert await server.expect(1) == [uid(2)]
+
+    with_uploader(Spool(tmp_path), scenario, Uploads(window=1))

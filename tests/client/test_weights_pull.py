@@ -1,0 +1,205 @@
+"""Pulling weights: the announced bytes or nothing, the newest first, the old net until then."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from client.weights_pull import Ask, Complete, WeightsPull
+from client.weights_puller import WeightsPuller
+from protocol.messages import CHUNK, Chunk, GetChunk, WeightsInfo, encode
+
+DATA = bytes(range(256)) * (10 * CHUNK // 256 + 3)
+SHA = hashlib.sha256(DATA).digest()
+
+
+def info(version: int = 1, data: bytes = DATA) -> WeightsInfo:
+    return WeightsInfo(version, version, hashlib.sha256(data).digest(), len(data), "tic_tac_toe")
+
+
+def piece(data: bytes, offset: int) -> bytes:
+    return data[offset : offset + CHUNK]
+
+
+def joined() -> WeightsPull:
+    pull = WeightsPull()
+    pull.joined(0.0)
+    return pull
+
+
+def feed(pull: WeightsPull, asks: list[Ask | Complete], data: bytes = DATA, now: float = 1.0) -> Complete:
+    """Answer every question until the file is whole."""
+    waiting = list(asks)
+    while waiting:
+        ask = waiting.pop(0)
+        if isinstance(ask, Complete):
+            return ask
+        waiting += pull.chunk(ask.sha256, ask.offset, piece(data, ask.offset), now)
+    raise AssertionError("never complete")
+
+
+def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole() -> None:
+    """Eight at a time, each answer asks for one more."""
+    pull = joined()
+    asks = pull.offered(info(), 0.0)
+    assert asks == [Ask(SHA, index * CHUNK) for index in range(8)]
+    assert pull.chunk(SHA, 0, piece(DATA, 0), 1.0) == [Ask(SHA, 8 * CHUNK)]
+    complete = feed(pull, [*asks[1:], Ask(SHA, 8 * CHUNK)])
+    assert complete.data == DATA
+    assert pull.settled(True, 2.0) == []
+    assert pull.in_use == info()
+
+
+def test_weights_in_use_or_older_are_not_pulled_again() -> None:
+    """The same announcement comes every few seconds."""
+    pull = joined()
+    feed(pull, pull.offered(info(5), 0.0))
+    pull.settled(True, 1.0)
+    assert pull.offered(info(5), 2.0) == []
+    assert pull.offered(info(4), 2.0) == []
+    assert pull.next_wake() is None
+
+
+def test_newer_weights_replace_those_being_pulled() -> None:
+    """Chunks of the old file are ignored from then on."""
+    pull = joined()
+    old = pull.offered(info(1), 0.0)
+    newer = b"n" * 100
+    asks = pull.offered(info(2, newer), 1.0)
+    assert asks == [Ask(info(2, newer).sha256, 0)]
+    assert isinstance(old[0], Ask)
+    assert pull.chunk(old[0].sha256, 0, piece(DATA, 0), 1.0) == []
+    assert feed(pull, asks, newer).info.version == 2
+
+
+def test_weights_announced_while_others_are_loaded_come_next() -> None:
+    """Their turn is after the verdict."""
+    pull = joined()
+    feed(pull, pull.offered(info(1), 0.0))
+    assert pull.offered(info(2, b"x" * 9), 1.0) == []
+    assert pull.settled(True, 1.0) == [Ask(info(2, b"x" * 9).sha256, 0)]
+
+
+def test_refused_weights_are_not_tried_again_but_later_ones_are() -> None:
+    """The old ones stay in use."""
+    pull = joined()
+    feed(pull, pull.offered(info(1), 0.0))
+    pull.settled(False, 1.0)
+    assert pull.in_use is None
+    assert pull.offered(info(1), 2.0) == []
+    assert pull.offered(info(2, b"y" * 9), 2.0) != []
+
+
+def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
+    """The hash decides, before anything is loaded."""
+    pull = joined()
+    data = b"z" * 50
+    (ask,) = pull.offered(info(1, data), 0.0)
+    assert isinstance(ask, Ask)
+    assert pull.chunk(ask.sha256, 0, b"z" * 49 + b"!", 1.0) == []
+    assert pull.damaged == 1
+    wake = pull.next_wake()
+    assert wake is not None
+    assert pull.tick(wake) == [ask]
+
+
+def test_lost_chunks_are_asked_for_again_after_the_timeout_and_after_a_new_session() -> None:
+    """Nothing is asked for without a session."""
+    pull = joined()
+    asks = pull.offered(info(), 0.0)
+    assert pull.next_wake() == 10.0
+    assert pull.tick(10.0) == asks
+    pull.lost()
+    assert pull.tick(30.0) == []
+    assert pull.joined(31.0) == asks
+
+
+@pytest.mark.parametrize("size", [0, 3 * 1024**3])
+def test_absurd_sizes_are_not_pulled(size: int) -> None:
+    """No memory is given to an announcement that no network can have."""
+    assert joined().offered(WeightsInfo(1, 1, SHA, size, "tic_tac_toe"), 0.0) == []
+
+
+def test_chunks_that_were_not_asked_for_or_are_cut_short_are_ignored() -> None:
+    """They change nothing."""
+    pull = joined()
+    asks = pull.offered(info(), 0.0)
+    assert pull.chunk(SHA, 9 * CHUNK, piece(DATA, 9 * CHUNK), 0.0) == []
+    assert pull.chunk(SHA, 1, b"x" * CHUNK, 0.0) == []
+    assert pull.chunk(SHA, 0, b"short", 0.0) == []
+    assert feed(pull, asks).data == DATA
+
+
+def test_a_file_the_server_dropped_is_asked_for_again_only_after_a_pause() -> None:
+    """A newer announcement will have come by then."""
+    pull = joined()
+    pull.offered(info(), 0.0)
+    pull.chunk_refused(1.0)
+    assert pull.offered(info(), 2.0) == []
+    assert len(pull.tick(4.0)) == 8
+
+
+def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tuple[WeightsPuller, list[Path]]:
+    """Announce `versions` one after the other to a puller whose load finds `faults`."""
+    loaded: list[Path] = []
+
+    async def main() -> WeightsPuller:
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def load(path: Path, info: WeightsInfo) -> str:
+            assert hashlib.sha256(path.read_bytes()).digest() == info.sha256
+            loaded.append(path)
+            loop.call_soon_threadsafe(done.set)
+            return faults.get(info.version, "")
+
+        def send(message: GetChunk) -> bool:
+            frame = memoryview(piece(data, message.offset))
+            loop.call_soon(puller.on_chunk, Chunk(message.sha256, message.offset), [frame])
+            return True
+
+        puller = WeightsPuller(folder, load, send)
+        puller._pull.joined(0.0)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            running = group.create_task(puller.run())
+            for version in versions:
+                data = DATA[version:]
+                puller.on_announced([memoryview(encode(info(version, data)))])
+                await done.wait()
+                done.clear()
+            await puller.ready.wait()
+            running.cancel()
+        return puller
+
+    return asyncio.run(main()), loaded
+
+
+def test_announced_weights_are_stored_loaded_and_used(tmp_path: Path) -> None:
+    """The file in the cache is named by its hash; old ones go."""
+    puller, loaded = run_puller(tmp_path, {}, [1, 2, 3])
+    assert puller.version in (2, 3)
+    assert len(loaded) == 3
+    assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors"}
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path) -> None:
+    """The reason comes from whoever loads."""
+    puller, loaded = run_puller(tmp_path, {2: "it holds NaN"}, [1, 2])
+    assert puller.version == 1
+    assert len(loaded) == 2
+
+
+def test_announcements_that_are_none_are_ignored(tmp_path: Path) -> None:
+    """Garbage on the announcements port harms nobody."""
+
+    async def main() -> int:
+        puller = WeightsPuller(tmp_path, lambda *_: "", lambda *_: True)
+        for frames in ([], [memoryview(b"garbage")], [memoryview(encode(GetChunk(SHA, 0)))]):
+            puller.on_announced(frames)
+        return puller.version
+
+    assert asyncio.run(main()) == 0

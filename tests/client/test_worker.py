@@ -1,0 +1,260 @@
+"""A whole worker against a small server: it joins, plays, uploads, survives restarts, and ends on request."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from client_naive import verify
+from client_server import FakeServer, info_of
+
+from client.options import WorkerOptions, parse
+from client.worker import Worker
+from protocol.errors import Code
+from protocol.messages import Bye, Evaluate, GameAck, Goodbye, Hello, PutGame
+from protocol.settings import SelfPlaySettings
+from runtime.aio import Stop, first_cause
+from runtime.exits import Exit, Fatal
+from runtime.sockets import new_context
+
+TIC_TAC_TOE_WORDS = 2
+
+Scenario = Callable[["Site"], Awaitable[None]]
+
+
+class Site:
+    """A server's two ports and one worker."""
+
+    def __init__(self, folder: Path, **options: object) -> None:
+        self.folder = folder
+        self.stop = Stop()
+        self.context = new_context()
+        self.serve()
+        self.options = WorkerOptions(
+            bulk=f"ipc://{folder}/bulk",
+            leaves=f"ipc://{folder}/leaves",
+            announce=f"ipc://{folder}/announce",
+            spool=folder / "spool",
+            name="here",
+            **options,  # type: ignore[arg-type]
+        )
+
+    def serve(self, **welcome: object) -> None:
+        self.leaves = FakeServer(self.context, f"ipc://{self.folder}/leaves", **welcome)
+        self.bulk = FakeServer(self.context, f"ipc://{self.folder}/bulk", **welcome)
+        self.leaves.words = TIC_TAC_TOE_WORDS
+        self.games: asyncio.Queue[PutGame] = asyncio.Queue()
+        self.bulk.ack = self.take
+
+    def take(self, message: PutGame) -> GameAck:
+        self.games.put_nowait(message)
+        return GameAck(message.uid, "stored")
+
+    def close(self) -> None:
+        self.leaves.close()
+        self.bulk.close()
+
+
+def run_site(folder: Path, scenario: Scenario, **options: object) -> Site:
+    """Run a worker and `scenario` beside it; the worker is asked to end when the scenario has."""
+
+    async def main() -> Site:
+        site = Site(folder, **options)
+        try:
+            async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+                group.create_task(Worker(site.options, site.stop).run())
+                await scenario(site)
+                site.stop.request()
+        finally:
+            site.close()
+            site.context.destroy(0)
+        return site
+
+    return asyncio.run(main())
+
+
+def spooled(folder: Path) -> list[Path]:
+    return list((folder / "spool").rglob("*.game"))
+
+
+def test_a_worker_plays_games_that_hold_and_uploads_them(tmp_path: Path) -> None:
+    """Records come in, legal and with the version that evaluated them; then it says BYE."""
+
+    async def scenario(site: Site) -> None:
+        for _ in range(10):
+            await site.games.get()
+
+    site = run_site(tmp_path, scenario, games=5)
+    for record in site.bulk.records:
+        verify(record)
+        assert record.source == "here/0"
+        assert (record.seed, record.simulations) == (3, 8)
+        assert set(record.versions.tolist()) == {7}
+    assert isinstance(site.bulk.seen[0], Hello)
+    assert spooled(tmp_path) == []
+
+
+def test_the_same_seed_and_one_game_at_a_time_give_the_same_games(tmp_path: Path) -> None:
+    """Two workers, one after the other, as azserver would start them."""
+
+    async def scenario(site: Site) -> None:
+        for _ in range(5):
+            await site.games.get()
+
+    played = []
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+        site = run_site(tmp_path / part, scenario, games=1, role="worker")
+        played.append([record.actions.tolist() for record in site.bulk.records[:5]])
+    assert played[0] == played[1]
+
+
+def test_a_restarted_server_gets_the_unacknowledged_games_and_new_leaves(tmp_path: Path) -> None:
+    """The worker says HELLO again by itself and sends again what was unanswered."""
+
+    async def scenario(site: Site) -> None:
+        site.bulk.ack = lambda message: GameAck(message.uid, "retry", retry_after=1000.0)
+        await site.bulk.until(PutGame)
+        first = site.bulk.records[0].uid
+        site.close()
+        await asyncio.sleep(0)
+        site.serve(session=2)
+        uids = set()
+        while first not in uids:
+            uids.add((await site.games.get()).uid)
+        await site.leaves.until(Evaluate)
+
+    run_site(tmp_path, scenario, games=3)
+
+
+def test_games_without_a_trainer_stay_in_the_spool_for_the_next_start(tmp_path: Path) -> None:
+    """`retry` keeps them; the next process offers them first."""
+
+    async def no_trainer(site: Site) -> None:
+        site.bulk.ack = lambda message: GameAck(message.uid, "retry", "no_trainer", 1000.0)
+        await site.bulk.until(PutGame)
+
+    run_site(tmp_path, no_trainer, games=2)
+    left = {path.stem for path in spooled(tmp_path)}
+    assert left
+    uids: set[str] = set()
+
+    async def trainer(site: Site) -> None:
+        while not left <= uids:
+            uids.add((await site.games.get()).uid.hex())
+
+    run_site(tmp_path, trainer, games=2)
+    assert not left & {path.stem for path in spooled(tmp_path)}
+
+
+def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) -> Fatal:
+    """The Fatal that ends a worker which nobody asks to end."""
+
+    async def wait(site: Site) -> None:
+        prepare(site)
+        await asyncio.Event().wait()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        run_site(folder, wait, **options)
+    cause = first_cause(caught.value)
+    assert isinstance(cause, Fatal)
+    return cause
+
+
+def test_a_refused_protocol_version_ends_the_worker_with_the_servers_words(tmp_path: Path) -> None:
+    """Exit status 76 and who has to upgrade."""
+
+    def refuse(site: Site) -> None:
+        site.bulk.refusal = Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
+
+    fatal = ending_of(tmp_path, refuse)
+    assert fatal.code is Exit.PROTOCOL
+    assert "upgrade the client" in str(fatal)
+
+
+def test_an_unknown_game_ends_the_worker(tmp_path: Path) -> None:
+    """The server is newer, or another program."""
+    fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(game="go"))[0])
+    assert fatal.code is Exit.PROTOCOL
+    assert "'go'" in str(fatal)
+
+
+def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: Path) -> None:
+    """It is to be started afresh: games under two settings are not comparable."""
+
+    async def scenario(site: Site) -> None:
+        await site.games.get()
+        site.close()
+        site.serve(session=2, self_play=asdict(SelfPlaySettings(simulations=9)))
+        await asyncio.Event().wait()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        run_site(tmp_path, scenario, games=1)
+    fatal = first_cause(caught.value)
+    assert isinstance(fatal, Fatal)
+    assert fatal.code is Exit.TRY_AGAIN
+
+
+def test_an_unreachable_server_ends_a_worker_that_may_not_wait(tmp_path: Path) -> None:
+    """Exit status 69."""
+    fatal = ending_of(tmp_path, lambda site: site.close(), max_wait=0.05)
+    assert fatal.code is Exit.UNREACHABLE
+
+
+def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:
+    """What azclient runs first; it plays nothing and makes no spool."""
+
+    async def scenario(site: Site) -> None:
+        await site.stop.finishing.wait()
+
+    site = run_site(tmp_path, scenario, warm_only=True)
+    assert isinstance(site.bulk.seen[0], Hello)
+    assert not any(isinstance(message, Evaluate) for message in site.leaves.seen)
+    assert not (tmp_path / "spool").exists()
+
+
+def test_a_worker_with_its_own_network_pulls_the_weights_and_plays(tmp_path: Path) -> None:
+    """Its leaves never leave the process; records carry the announced version."""
+    from games import get_game
+    from net.architectures import Architecture, build
+    from net.weights import WeightsMeta, to_bytes
+
+    game, small = get_game("tic_tac_toe"), Architecture(blocks=1, channels=8)
+    data = to_bytes(build(small, game, 1), WeightsMeta("tic_tac_toe", 1, small))
+
+    async def scenario(site: Site) -> None:
+        site.close()
+        site.serve(weights=info_of(data, 5, hashlib.sha256(data).digest()))
+        site.bulk.weights = data
+        for _ in range(3):
+            await site.games.get()
+
+    site = run_site(tmp_path, scenario, games=4, device="cpu", threads=1)
+    assert not site.leaves.seen
+    for record in site.bulk.records:
+        verify(record)
+        assert set(record.versions.tolist()) == {5}
+
+
+def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker needs to know where its leaves or its weights come from."""
+    for device, missing in (("remote", "--leaves"), ("cpu", "--announce")):
+        with pytest.raises(SystemExit) as caught:
+            parse(["--bulk", "x", "--spool", "y", "--device", device])
+        assert caught.value.code == 2
+        assert missing in capsys.readouterr().err
+
+
+def test_leaving_is_said(tmp_path: Path) -> None:
+    """BYE ends the session at once, so that its credits are free."""
+
+    async def scenario(site: Site) -> None:
+        await site.games.get()
+        site.stop.request()
+        await site.bulk.until(Bye)
+
+    run_site(tmp_path, scenario, games=1)
