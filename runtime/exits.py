@@ -38,7 +38,7 @@ class Exit(IntEnum):
     """Ctrl-C."""
 
 
-NOT_RETRIED = frozenset({Exit.USAGE, Exit.PROTOCOL, Exit.REFUSED, Exit.CONFIG})
+NOT_RETRIED = frozenset({Exit.USAGE, Exit.BAD_DATA, Exit.PROTOCOL, Exit.REFUSED, Exit.CONFIG})
 """A process that ended with one of these would end the same way again."""
 
 

@@ -79,10 +79,11 @@ class Child:
     tail: bytearray = field(default_factory=bytearray)
 
     def last_error(self) -> str:
-        """The last line it wrote, without its command name."""
-        lines = bytes(self.tail).decode(errors="replace").strip().splitlines()
-        line = lines[-1] if lines else "it said nothing"
-        return line.partition("error: ")[2] or line
+        """What it said last about an error, without its command name and without frames of characters."""
+        lines = [line.strip(" \u2502\r") for line in bytes(self.tail).decode(errors="replace").splitlines()]
+        told = [line.partition("error: ")[2] for line in lines if "error: " in line]
+        words = [line for line in lines if line and line[0].isalnum()]
+        return (told[-1:] or words[:1] or ["it said nothing"])[0]
 
 
 class Children:

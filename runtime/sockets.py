@@ -36,10 +36,18 @@ Context = zmq.Context[Socket]
 Frame = bytes | memoryview | npt.NDArray[Any]
 
 
+class _Context(Context):
+    """pyzmq ends a forgotten context by waiting for its sockets, for ever: a process that ends on an
+    error must not hang in that. Ending it properly is `destroy(0)`."""
+
+    def __del__(self) -> None:
+        """Leave it to the end of the process."""
+
+
 def new_context(io_threads: int = 1) -> Context:
     """A context, after raising the limit on open files: libzmq refuses peers silently at the limit."""
     raise_file_limit()
-    context: Context = zmq.Context(io_threads)
+    context = _Context(io_threads)
     context.set(zmq.MAX_SOCKETS, 65_000)
     return context
 

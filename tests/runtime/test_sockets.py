@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket as plain_sockets
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -36,22 +38,23 @@ def test_bursts_both_ways_lose_no_message(endpoint: str) -> None:
     async def main(stop: Stop) -> None:
         context = new_context()
         held: list[list[memoryview]] = []
-        served = Channel(router(context, [endpoint]), lambda frames: echo_in_bursts(frames))
+        sent = 0
 
         def echo_in_bursts(frames: list[memoryview]) -> None:
             held.append(frames)
             if len(held) == BURST:
-                for message in held:
-                    assert served.send(message)
+                assert all(served.send(message) for message in held)
                 held.clear()
-
-        sent = 0
 
         def send_burst() -> None:
             nonlocal sent
-            for _ in range(BURST):
-                assert dialled.send([sent.to_bytes(4, "little"), np.arange(4, dtype=np.uint64)])
-                sent += 1
+            for number in range(sent, sent + BURST):
+                assert dialled.send([number.to_bytes(4, "little"), np.arange(4, dtype=np.uint64)])
+            sent += BURST
+
+        def start_sending() -> None:
+            send_burst()
+            send_burst()
 
         def on_return(frames: list[memoryview]) -> None:
             returned.append(int.from_bytes(frames[0], "little"))
@@ -61,14 +64,11 @@ def test_bursts_both_ways_lose_no_message(endpoint: str) -> None:
             elif len(returned) % BURST == 0 and sent < MESSAGES:
                 send_burst()
 
-        def start_sending() -> None:
-            send_burst()
-            send_burst()
-
         dialled = Channel(dealer(context, endpoint, hwm=1000), on_return, start_sending)
-        served.start()
         dialled.start()
-        assert not dialled.send([b"too early: no connection yet"])
+        assert not dialled.send([b"nobody listens yet"])
+        served = Channel(router(context, [endpoint], hwm=1000), echo_in_bursts)
+        served.start()
         async with asyncio.timeout(60):
             await stop.finishing.wait()
         dialled.close()
@@ -160,3 +160,13 @@ def test_addresses_on_this_machine_are_known() -> None:
     assert is_local("ipc:///tmp/x")
     assert is_local("tcp://127.0.0.1:5600")
     assert not is_local("tcp://gpu-box:5600")
+
+
+def test_a_forgotten_context_does_not_hang_the_process(tmp_path: Path) -> None:
+    """A process that fails with sockets open ends all the same, even if the garbage collector comes first."""
+    code = (
+        "import gc, zmq\nfrom runtime.sockets import new_context, router\n"
+        f"cycle = [router(new_context(), ['ipc://{tmp_path}/s'])]\ncycle.append(cycle)\n"
+        "del cycle\ngc.collect()"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 0

@@ -1,0 +1,268 @@
+"""`azrun`: the whole loop on one machine. Starts server, client and trainer, watches, ends them in order.
+
+Nothing here is special: the three are the commands a person would start, on a free port, as three
+processes. The figures shown come over the wire like anybody's (GET_STATUS).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
+from runtime import config, logs
+from runtime.aio import Stop, run
+from runtime.connection import Connection
+from runtime.exits import Exit, Fatal, guarded
+from runtime.ports import find_base_port
+from runtime.processes import Children
+from runtime.runs import RunFolder
+from runtime.sockets import new_context
+from runtime.view import View
+
+ASK_EVERY = 1.0
+"""Seconds between two GET_STATUS."""
+GRACE = 15.0
+"""Seconds that one part gets to end cleanly."""
+
+EXAMPLES = (
+    "azrun                                     chess with a tiny network, until Ctrl-C",
+    "azrun --game connect_four --minutes 5     five minutes, then one line of JSON",
+    "azrun --run chess-1 --net small --simulations 200 --gpus 0,1",
+)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """The whole loop on this machine: azserver, azclient and the trainer."""
+
+    game: str = "chess"
+    """chess, connect_four or tic_tac_toe."""
+    minutes: float = 0.0
+    """How long, minutes; 0 runs until Ctrl-C."""
+    run: str = ""
+    """Name of the run; empty is GAME-NET. A run that exists is continued."""
+    runs: Path = Path("runs")
+    """Folder of all runs."""
+    port: int = 0
+    """Base port (it and the next two are used); 0 finds a free one."""
+    net: str = "tiny"
+    """Preset of the network of a new run: tiny, small, medium, alphazero."""
+    gpus: str = ""
+    """GPUs of the evaluators, as for azserver; empty: all there are, else the CPU."""
+    simulations: int = 32
+    """New simulations per move (AlphaZero: 800; small because this is for one machine)."""
+    games: int = 64
+    """Games in flight per worker process; 0 lets azserver choose for its devices."""
+    workers: int = 1
+    """Worker processes of azserver."""
+    client_workers: int = 1
+    """Worker processes of azclient, on the server's network; 0 starts no client."""
+    server_config: Path | None = None
+    """TOML file for azserver; the settings above go before it."""
+    client_config: Path | None = None
+    """TOML file for azclient."""
+    trainer_config: Path | None = None
+    """TOML file for the trainer."""
+
+
+class Part:
+    """One of the three processes, with its own stop so that they can be ended in order."""
+
+    def __init__(self, name: str, argv: Sequence[str], log_file: BinaryIO, env: dict[str, str]) -> None:
+        self.name = name
+        self.stop = Stop()
+        self._log_file = log_file
+        self.children = Children(grace=GRACE, sink=self._write)
+        self.children.add(name, [sys.executable, "-m", *argv], env=env)
+        self.ended = asyncio.Event()
+
+    async def run(self) -> None:
+        try:
+            await self.children.run(self.stop)
+        finally:
+            self.ended.set()
+
+    async def end(self) -> None:
+        self.stop.request()
+        await self.ended.wait()
+
+    def _write(self, output: bytes) -> None:
+        self._log_file.write(output)
+        self._log_file.flush()
+
+
+class Launcher:
+    """The three parts, the watcher and the view, for the time of one run."""
+
+    def __init__(self, settings: RunConfig) -> None:
+        self.settings = settings
+        self.name = settings.run or f"{settings.game}-{settings.net}"
+        self.folder = RunFolder(settings.runs, self.name)
+        self.port = settings.port or find_base_port()
+        self.figures: dict[str, Any] = {}
+        self._answered = asyncio.Event()
+
+    async def main(self, stop: Stop) -> None:
+        """Run until the time is over or a signal comes; then end client, trainer and server in turn."""
+        stop.waits_for = "games and training steps under way, at most a minute"
+        with contextlib.ExitStack() as files:
+            parts = self._parts(files)
+            view = files.enter_context(View(f"{self.name}, port {self.port}"))
+            logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)
+            logging.getLogger().addHandler(view.warnings())
+            view.note(f"run folder {self.folder.path}, logs in {self.folder.logs}")
+            async with asyncio.TaskGroup() as group:
+                for part in parts:
+                    group.create_task(part.run())
+                watcher = group.create_task(self._watch(view))
+                await self._time_over(stop)
+                at_end = dict(self.figures)
+                await self._end(parts)
+                watcher.cancel()
+            for key in ("evals_per_s", "mean_batch"):
+                self.figures[key] = at_end.get(key, 0.0)
+
+    def summary(self) -> dict[str, Any]:
+        """The last line, for programs."""
+        trainer = self.figures.get("trainer") or {}
+        return {
+            "games": trainer.get("games", 0),
+            "positions": trainer.get("positions", 0),
+            "steps": trainer.get("step", 0),
+            "evals_per_s": self.figures.get("evals_per_s", 0.0),
+            "mean_batch": self.figures.get("mean_batch", 0.0),
+            "versions": trainer.get("versions", {"workers": 0, "clients": 0}),
+            "games_by_source": trainer.get("games_by_source", {"workers": 0, "clients": 0}),
+        }
+
+    async def _time_over(self, stop: Stop) -> None:
+        seconds = 60 * self.settings.minutes
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds or None):
+                await stop.finishing.wait()
+        stop.request()
+
+    async def _end(self, parts: list[Part]) -> None:
+        """Players first, so that what they have reaches the store; then a last look; then the rest."""
+        server, trainer, *clients = parts
+        for client in clients:
+            await client.end()
+        self._answered.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(3 * ASK_EVERY):
+                await self._answered.wait()
+        await trainer.end()
+        await server.end()
+
+    async def _watch(self, view: View) -> None:
+        """Ask for the figures every second and show them."""
+        context = new_context()
+        hello = Hello(PROTOCOL_VERSION, "watcher", f"azrun {os.getpid()}")
+
+        def on_message(message: AnyMessage, frames: list[memoryview]) -> None:
+            if isinstance(message, Status) and not frames:
+                self._take(message.figures)
+                view.update(self.figures, time.monotonic())
+
+        connection = Connection(context, f"tcp://127.0.0.1:{self.port}", hello, on_message=on_message)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(connection.run())
+                while True:
+                    connection.send(GetStatus())
+                    await asyncio.sleep(ASK_EVERY)
+        finally:
+            context.term()
+
+    def _take(self, figures: dict[str, Any]) -> None:
+        """Keep the trainer's last figures when it (or the server) has just restarted and has none yet."""
+        trainer = figures.get("trainer") or self.figures.get("trainer") or {}
+        self.figures = {**figures, "trainer": trainer}
+        self._answered.set()
+
+    def _parts(self, files: contextlib.ExitStack) -> list[Part]:
+        """Server, trainer and, if wanted, the client."""
+        commands = {"server": self._server_argv(), "trainer": self._trainer_argv()}
+        if self.settings.client_workers:
+            commands["client"] = self._client_argv()
+        self.folder.logs.mkdir(parents=True, exist_ok=True)
+        return [
+            Part(name, argv, files.enter_context((self.folder.logs / f"azrun-{name}.log").open("ab")), {})
+            for name, argv in commands.items()
+        ]
+
+    def _server_argv(self) -> list[str]:
+        settings = self.settings
+        return [
+            *("server.main", *_config_flag(settings.server_config)),
+            *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
+            *("--workers", str(settings.workers), "--games", str(settings.games)),
+            *("--self-play.simulations", str(settings.simulations)),
+            *("--port", str(self.port), "--run", self.name, "--runs", str(settings.runs)),
+        ]
+
+    def _client_argv(self) -> list[str]:
+        settings = self.settings
+        return [
+            *("client.main", *_config_flag(settings.client_config)),
+            *("--server", f"127.0.0.1:{self.port}", "--device", "remote", "--max-wait", "0"),
+            *("--workers", str(settings.client_workers), "--games", str(settings.games)),
+            *("--spool", str(self.folder.spool / "client")),
+        ]
+
+    def _trainer_argv(self) -> list[str]:
+        settings = self.settings
+        return [
+            *("trainer", *_config_flag(settings.trainer_config)),
+            *("--server", f"127.0.0.1:{self.port}", "--run", self.name, "--runs", str(settings.runs)),
+        ]
+
+
+def _config_flag(file: Path | None) -> list[str]:
+    return [] if file is None else ["--config", str(file)]
+
+
+def _check(settings: RunConfig) -> None:
+    """What can be seen to be wrong before anything is started."""
+    about = RunFolder(settings.runs, settings.run or f"{settings.game}-{settings.net}")
+    if about.about.exists() and about.describe()["game"] != settings.game:
+        raise Fatal(
+            f"run {about.name!r} in {about.path} plays {about.describe()['game']}, not {settings.game}; "
+            "choose another --run name",
+            Exit.BAD_DATA,
+        )
+    if settings.minutes < 0:
+        raise Fatal(f"--minutes must be 0 or more, not {settings.minutes}", Exit.CONFIG)
+
+
+def _main() -> int:
+    settings = config.load(
+        RunConfig,
+        command="azrun",
+        examples=EXAMPLES,
+        description="Self-play, training and new weights on this machine, with one command.",
+    )
+    _check(settings)
+    launcher = Launcher(settings)
+    run(launcher.main)
+    print(json.dumps(launcher.summary()), flush=True)
+    return int(Exit.OK)
+
+
+def main() -> int:
+    """Entry point of `azrun`."""
+    return guarded(_main)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,87 @@
+"""What a run shows, from the figures of STATUS."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from runtime.view import PLAIN_EVERY, View, line, rows
+
+FIGURES = {
+    "evals_per_s": 12345.6,
+    "mean_batch": 96.25,
+    "target_rows": 128,
+    "queue_wait_ms": 1.234,
+    "weights_version": 3,
+    "sessions": {"workers": 1, "clients": 2, "trainer": 1},
+    "trainer": {
+        "games": 1200,
+        "games_per_h": 3400.4,
+        "outcomes": {"first": 5, "draw": 6, "second": 7},
+        "reasons": {"checkmate": 12, "ply_cap": 20},
+        "window_positions": 98765,
+        "step": 42,
+        "policy_loss": 3.21,
+        "value_loss": 0.98,
+        "samples_per_position": 1.5,
+        "waiting_for": "",
+    },
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_table_has_all_figures_with_their_names() -> None:
+    """Whoever watches sees play, evaluation and training."""
+    shown = dict(rows(FIGURES))
+    assert shown["games"] == "1,200  (3,400/h)"
+    assert shown["won, drawn, lost"] == "5 / 6 / 7"
+    assert shown["ended by"] == "ply cap 20, checkmate 12"
+    assert shown["mean batch"] == "96.2 of 128"
+    assert shown["loss"] == "policy 3.210, value 0.980"
+    assert shown["trainer"] == "training"
+
+
+def test_figures_that_are_missing_are_dashes() -> None:
+    """A server that has just started has few of them."""
+    assert dict(rows({}))["games"] == "-  (-/h)"
+    assert "evals/s -" in line({})
+    assert "trainer absent" in line({})
+
+
+def test_a_waiting_trainer_says_for_what() -> None:
+    """Else a run that only collects games looks stuck."""
+    trainer = {**FIGURES["trainer"], "waiting_for": "more games"}  # type: ignore[dict-item]
+    assert "trainer waiting for more games" in line({**FIGURES, "trainer": trainer})
+
+
+def test_without_a_terminal_there_is_one_line_every_30_seconds() -> None:
+    """Logs of a batch job stay readable."""
+    stream = io.StringIO()
+    with View("run-1", stream) as view:
+        for now in (0.0, 1.0, PLAIN_EVERY - 0.1, PLAIN_EVERY, PLAIN_EVERY + 1):
+            view.update(FIGURES, now)
+    assert stream.getvalue().splitlines() == [f"run-1: {line(FIGURES)}"] * 2
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_a_terminal_gets_a_table_and_no_color_is_honoured(
+    monkeypatch: pytest.MonkeyPatch, no_color: bool
+) -> None:
+    """NO_COLOR takes the colours away, not the table."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    with View("run-1", stream) as view:
+        view.update(FIGURES, 0.0)
+        view.note("worker-0 ended (killed by SIGKILL)")
+    assert "evaluations/s" in stream.getvalue()
+    assert "killed by SIGKILL" in stream.getvalue()
+    assert re.search(r"\x1b\[3[0-7]m", stream.getvalue()) is None
