@@ -11,134 +11,20 @@ a request that kills whatever touches it is found out and its neighbours are not
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from protocol.errors import Code
 from protocol.frames import LeafFrames
+from server.fair_queue import FairQueue
+from server.pieces import Answer, EvaluatorId, Instruction, Piece, Refuse, Request, SendBatch, Session
 
-QUANTUM = 128
-"""Rows a session may send in its turn; one full message of a worker."""
 MAX_DEATHS = 2
 """Devices that may die with the same rows before those rows are refused."""
 MAX_QUEUED_ROWS = 1 << 21
 """Fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
-
-Session = Hashable
-EvaluatorId = Hashable
-
-
-@dataclass(eq=False, slots=True)
-class Request:
-    """One EVALUATE as it waits. `offsets[i]` is where the actions of row `i` begin."""
-
-    session: Session
-    request: int
-    frames: LeafFrames
-    offsets: npt.NDArray[np.int64]
-    arrived: float
-    unanswered: int
-    dropped: bool = False
-
-    @property
-    def rows(self) -> int:
-        return len(self.frames.counts)
-
-
-@dataclass(eq=False, slots=True)
-class Piece:
-    """Rows `first .. first + rows` of a request."""
-
-    of: Request
-    first: int
-    rows: int
-    deaths: int = 0
-
-    def split(self, rows: int) -> Piece:
-        """Cut the first `rows` off and return them; what is left stays in `self`."""
-        head = Piece(self.of, self.first, rows, self.deaths)
-        self.first += rows
-        self.rows -= rows
-        return head
-
-    @property
-    def action_range(self) -> tuple[int, int]:
-        offsets = self.of.offsets
-        return int(offsets[self.first]), int(offsets[self.first + self.rows])
-
-    def __repr__(self) -> str:
-        return f"Piece({self.of.session!r}, {self.of.request}, {self.first}+{self.rows})"
-
-
-@dataclass(frozen=True)
-class SendBatch:
-    """Give these pieces to this device, joined in this order (`gather`)."""
-
-    evaluator: EvaluatorId
-    batch: int
-    pieces: tuple[Piece, ...]
-    waited: float
-    """Mean seconds that its rows were queued."""
-
-    @property
-    def rows(self) -> int:
-        return sum(piece.rows for piece in self.pieces)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Send rows `at .. at + rows` of the finished batch as rows `first ..` of the request.
-
-    Their priors are `actions_at .. actions_end` of the batch's.
-    """
-
-    session: Session
-    request: int
-    first: int
-    rows: int
-    at: int
-    actions_at: int
-    actions_end: int
-
-
-@dataclass(frozen=True)
-class Refuse:
-    """Tell the session that `rows` rows of this request will not be answered."""
-
-    session: Session
-    request: int
-    code: Code
-    reason: str
-    rows: int
-    retry_after: float = 0.0
-
-
-Instruction = SendBatch | Answer | Refuse
-
-
-def gather(pieces: tuple[Piece, ...]) -> LeafFrames:
-    """The frames of a batch. One whole request is passed on without a copy."""
-    if len(pieces) == 1 and pieces[0].rows == pieces[0].of.rows:
-        return pieces[0].of.frames
-    features, counts, actions = [], [], []
-    for piece in pieces:
-        frames, end = piece.of.frames, piece.first + piece.rows
-        features.append(frames.features[piece.first : end])
-        counts.append(frames.counts[piece.first : end])
-        start, stop = piece.action_range
-        actions.append(frames.actions[start:stop])
-    return LeafFrames(np.concatenate(features), np.concatenate(counts), np.concatenate(actions))
-
-
-@dataclass(eq=False, slots=True)
-class _Waiting:
-    """A session's turn in the round-robin."""
-
-    pieces: deque[Piece] = field(default_factory=deque)
-    deficit: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -188,14 +74,18 @@ class LeafQueue:
 
     def __init__(self, max_queued_rows: int = MAX_QUEUED_ROWS) -> None:
         self.counts = QueueCounts()
-        self.queued_rows = 0
         self._max_queued_rows = max_queued_rows
-        self._waiting: dict[Session, _Waiting] = {}
-        self._turns: deque[Session] = deque()
+        self._queue = FairQueue()
+        self._suspect_rows = 0
         self._suspects: deque[Piece] = deque()
         self._requests: dict[Session, dict[int, Request]] = {}
         self._devices: dict[EvaluatorId, _Device] = {}
         self._next_batch = 1
+
+    @property
+    def queued_rows(self) -> int:
+        """Rows that no device has."""
+        return self._queue.rows + self._suspect_rows
 
     # ---- events of sessions -----------------------------------------------------------------
 
@@ -215,7 +105,7 @@ class LeafQueue:
         np.cumsum(frames.counts, out=offsets[1:])
         entry = Request(session, request, frames, offsets, now, rows)
         mine[request] = entry
-        self._append(Piece(entry, 0, rows))
+        self._queue.append(Piece(entry, 0, rows))
         return self._dispatch(now)
 
     def knows(self, session: Session, request: int) -> bool:
@@ -226,10 +116,7 @@ class LeafQueue:
         """The session is gone: its queued rows are dropped, answers on their way go nowhere."""
         for entry in self._requests.pop(session, {}).values():
             entry.dropped = True
-        waiting = self._waiting.pop(session, None)
-        if waiting is not None:
-            self._turns.remove(session)
-            self.queued_rows -= sum(piece.rows for piece in waiting.pieces)
+        self._queue.drop_session(session)
         self._drop_suspects()
 
     # ---- events of devices ------------------------------------------------------------------
@@ -284,15 +171,6 @@ class LeafQueue:
 
     # ---- inside -----------------------------------------------------------------------------
 
-    def _append(self, piece: Piece) -> None:
-        session = piece.of.session
-        waiting = self._waiting.get(session)
-        if waiting is None:
-            waiting = self._waiting[session] = _Waiting()
-            self._turns.append(session)
-        waiting.pieces.append(piece)
-        self.queued_rows += piece.rows
-
     def _take_sent(self, evaluator: EvaluatorId, batch: int) -> _Sent | None:
         device = self._devices.get(evaluator)
         sent = device.sent.pop(batch, None) if device else None
@@ -332,7 +210,7 @@ class LeafQueue:
                 refused.append(self._poison(piece.of))
                 continue
             self._suspects.append(piece)
-            self.queued_rows += piece.rows
+            self._suspect_rows += piece.rows
             self.counts.redone_rows += piece.rows
         self._drop_suspects()
         return refused
@@ -341,21 +219,13 @@ class LeafQueue:
         """Refuse the whole request, and take what is still queued of it out."""
         self.counts.poisoned += 1
         self._forget(entry)
-        waiting = self._waiting.get(entry.session)
-        if waiting is not None:
-            gone = sum(piece.rows for piece in waiting.pieces if piece.of is entry)
-            waiting.pieces = deque(piece for piece in waiting.pieces if piece.of is not entry)
-            self.queued_rows -= gone
-            if not waiting.pieces:
-                del self._waiting[entry.session]
-                self._turns.remove(entry.session)
+        self._queue.drop_request(entry)
         reason = f"{MAX_DEATHS} evaluators failed on this request"
         return Refuse(entry.session, entry.request, Code.POISON, reason, entry.unanswered)
 
     def _drop_suspects(self) -> None:
-        kept = deque(piece for piece in self._suspects if not piece.of.dropped)
-        self.queued_rows -= sum(p.rows for p in self._suspects) - sum(p.rows for p in kept)
-        self._suspects = kept
+        self._suspects = deque(piece for piece in self._suspects if not piece.of.dropped)
+        self._suspect_rows = sum(piece.rows for piece in self._suspects)
 
     def _dispatch(self, now: float) -> list[Instruction]:
         """Send while some device has room for what is queued, the least loaded one first."""
@@ -377,11 +247,10 @@ class LeafQueue:
     def _send(self, name: EvaluatorId, now: float) -> SendBatch:
         device = self._devices[name]
         alone = bool(self._suspects)
-        pieces = self._take_suspect(device.target_rows) if alone else self._take(device.target_rows)
+        pieces = self._take_suspect(device.target_rows) if alone else self._queue.take(device.target_rows)
         rows = sum(piece.rows for piece in pieces)
         batch, self._next_batch = self._next_batch, self._next_batch + 1
         device.sent[batch] = _Sent(pieces, rows, now, alone)
-        self.queued_rows -= rows
         self.counts.batches += 1
         self.counts.rows_sent += rows
         waited = sum((now - piece.of.arrived) * piece.rows for piece in pieces) / rows
@@ -389,27 +258,6 @@ class LeafQueue:
 
     def _take_suspect(self, room: int) -> tuple[Piece, ...]:
         piece = self._suspects[0]
-        if piece.rows > room:
-            return (piece.split(room),)
-        return (self._suspects.popleft(),)
-
-    def _take(self, room: int) -> tuple[Piece, ...]:
-        """Up to `room` rows by deficit round-robin; a session whose turn is cut short keeps its place."""
-        taken: list[Piece] = []
-        while room and self._turns:
-            session = self._turns[0]
-            waiting = self._waiting[session]
-            if waiting.deficit == 0:
-                waiting.deficit = QUANTUM
-            while room and waiting.deficit and waiting.pieces:
-                piece = waiting.pieces[0]
-                rows = min(piece.rows, room, waiting.deficit)
-                taken.append(waiting.pieces.popleft() if rows == piece.rows else piece.split(rows))
-                waiting.deficit -= rows
-                room -= rows
-            if not waiting.pieces:
-                del self._waiting[session]
-                self._turns.popleft()
-            elif waiting.deficit == 0:
-                self._turns.rotate(-1)
-        return tuple(taken)
+        piece = piece.split(room) if piece.rows > room else self._suspects.popleft()
+        self._suspect_rows -= piece.rows
+        return (piece,)

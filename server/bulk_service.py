@@ -16,6 +16,7 @@ from protocol.messages import (
     GetWeights,
     Goodbye,
     Message,
+    Pong,
     PutGame,
     PutWeights,
     Refused,
@@ -80,22 +81,28 @@ class BulkService:
     # ---- the trainer's session --------------------------------------------------------------
 
     def admit_trainer(self, session: Session) -> Goodbye | None:
-        """One trainer a server; a restarted one, known by its name, takes the place of its former self."""
+        """One trainer a server. One with the same name, or whose predecessor is gone, takes its place."""
         present = self.trainer
         if present is not None and present.number == session.number:
             return None
-        if present is not None and present.peer != session.peer and present.hello.name != session.hello.name:
+        if present is not None and self._is_rival(present, session):
             reason = (
-                f"trainer {present.hello.name!r} is connected to this server; stop it first (one that was "
-                "killed is forgotten within a minute)"
+                f"trainer {present.hello.name!r} is connected to this server: stop it first (one whose "
+                "machine has vanished is forgotten within a minute)"
             )
             return Goodbye(Code.TRAINER_ALREADY_PRESENT, reason)
         self.trainer = session
         self._carry_out(self.relay.trainer_joined())
         if present is not None and present.peer != session.peer:
-            reason = f"another trainer called {present.hello.name!r} has taken over"
+            reason = f"trainer {session.hello.name!r} has taken over"
             self.port.end(present, Goodbye(Code.TRAINER_ALREADY_PRESENT, reason))
         return None
+
+    def _is_rival(self, present: Session, session: Session) -> bool:
+        """Whether `present` is another trainer that is still there: a killed one cannot be sent to."""
+        if present.peer == session.peer or present.hello.name == session.hello.name:
+            return False
+        return self.port.send(peer_of(present), Pong())
 
     def session_ended(self, session: Session) -> None:
         if self.trainer is not None and self.trainer.number == session.number:

@@ -36,6 +36,9 @@ from runtime.sockets import Socket, dealer, new_context, receive
 from server.devices import choose_devices
 from server.evaluators import FRAME_LIMIT
 
+IN_FLIGHT = 2
+"""Batches submitted to the device at once; one more waits in the socket."""
+
 log = logging.getLogger("evaluator")
 
 
@@ -45,7 +48,6 @@ class Network(Protocol):
     target_rows: int
     max_rows: int
     in_flight: int
-    is_cuda: bool
 
     @property
     def device_name(self) -> str: ...
@@ -189,7 +191,7 @@ def make_network(options: argparse.Namespace) -> tuple[Network, int, type[Except
             options.history,
             options.device,
             threads=options.threads,
-            in_flight=1 if options.device == "cpu" else 2,
+            in_flight=IN_FLIGHT,
         )
     except ValueError as error:
         raise Fatal(f"device {options.device} cannot be used: {error}", Exit.CONFIG) from error

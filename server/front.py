@@ -92,6 +92,7 @@ class Front:
         looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
         rng = random.SystemRandom()
         self.leaf.port = Port(
+            "leaves",
             router(context, settings.leaves),
             SessionTable(self._welcome_to_leaves, lease=settings.lease, rng=rng),
             {**self.leaf.routes(), **looking_in},
@@ -100,6 +101,7 @@ class Front:
             version=self._version,
         )
         self.bulk.port = Port(
+            "bulk",
             router(context, settings.bulk, limit=BULK_LIMIT, hwm=BULK_HWM),
             SessionTable(self._welcome_to_bulk, lease=settings.lease, rng=rng),
             {**self.bulk.routes(), **looking_in},

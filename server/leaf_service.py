@@ -13,9 +13,10 @@ from protocol.errors import Code
 from protocol.frames import EvaluationFrames, check_evaluations, check_leaves
 from protocol.messages import BadMessage, BatchDone, Evaluate, Evaluated, Message
 from protocol.sessions import Session
-from server.batching import Answer, Instruction, LeafQueue, Refuse, SendBatch, gather
+from server.batching import LeafQueue
 from server.evaluators import Device, EvaluatorPool
 from server.figures import Figures
+from server.pieces import Answer, Instruction, Refuse, SendBatch, gather
 from server.port import PLAYERS, Port, Route, peer_of
 
 log = logging.getLogger(__name__)

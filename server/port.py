@@ -55,6 +55,7 @@ class Port:
 
     def __init__(
         self,
+        name: str,
         socket: Socket,
         sessions: SessionTable,
         routes: Mapping[type[Message], Route],
@@ -64,7 +65,8 @@ class Port:
         version: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`version` gives the current weights version, for PONG."""
+        """`name`: for the log. `version` gives the current weights version, for PONG."""
+        self._name = name
         self.sessions = sessions
         self.channel = Channel(socket, self._on_frames)
         self._routes = routes
@@ -127,7 +129,7 @@ class Port:
             self.send(peer, Pong(self._version()))
         elif isinstance(message, Bye):
             self.sessions.leave(peer)
-            self._ended(session, "it left")
+            self._ended(session, "on purpose")
         else:
             self._route(session, message, frames)
 
@@ -139,7 +141,7 @@ class Port:
         if isinstance(answer, Goodbye):
             self._warn.warning(answer.code, f"refused {_who(hello)}: {answer.reason}", now)
         elif isinstance(answer, Welcome) and (known is None or known.number != answer.session):
-            log.info("%s has joined", _who(hello))
+            log.info("%s has joined the %s port", _who(hello), self._name)
 
     def _route(self, session: Session, message: AnyMessage, frames: list[memoryview]) -> None:
         route = self._routes.get(type(message))
@@ -158,10 +160,12 @@ class Port:
         self._figures.protocol_errors += 1
         session = self.sessions.get(peer)
         who = _who(session.hello) if session else "a peer without session"
-        self._warn.warning("malformed", f"dropped a message of {who}: {reason}", self._clock())
+        self._warn.warning(
+            "malformed", f"{self._name} port: dropped a message of {who}: {reason}", self._clock()
+        )
 
     def _ended(self, session: Session, reason: str) -> None:
-        log.info("%s has gone: %s", _who(session.hello), reason)
+        log.info("%s has left the %s port: %s", _who(session.hello), self._name, reason)
         self._on_end(session)
 
 

@@ -9,7 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from protocol.errors import Code
 from protocol.frames import LeafFrames
-from server.batching import MAX_DEATHS, QUANTUM, Answer, LeafQueue, Refuse, SendBatch, gather
+from server.batching import MAX_DEATHS, LeafQueue
+from server.fair_queue import QUANTUM
+from server.pieces import Answer, Refuse, SendBatch, gather
 
 
 def leaves(rows: int, tag: int = 0) -> LeafFrames:

@@ -1,0 +1,209 @@
+"""A front on real sockets for tests, and peers of it: workers, trainers, an evaluator that echoes.
+
+The evaluator answers each row with a hash of it, so that a reply given to another request is seen."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import zmq
+
+from games import get_game
+from protocol.frames import check_evaluations, check_leaves
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    AnyMessage,
+    Batch,
+    BatchDone,
+    Evaluate,
+    Evaluated,
+    EvaluatorReady,
+    GetStatus,
+    Hello,
+    LoadWeights,
+    Message,
+    Status,
+    WeightsLoaded,
+    WeightsRefused,
+    Welcome,
+    decode,
+    encode,
+)
+from protocol.settings import SelfPlaySettings
+from runtime.sockets import Channel, new_context
+from server.front import Front, FrontSettings
+from server.weights import WeightsStore
+
+GAME = get_game("tic_tac_toe")
+WORDS = GAME.feature_words(1)
+PATIENCE = 10.0
+"""Seconds after which a test has failed; nothing waits this long when all is well."""
+
+
+def echo(row: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Priors and wdl that only this row with these actions gets."""
+    digest = np.frombuffer(hashlib.sha256(row.tobytes()).digest(), np.uint8)
+    return digest[actions % 32].astype(np.float16) / np.float16(256), digest[:3].astype(np.float32) / 256
+
+
+def echo_all(features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
+    parts = np.split(actions, np.cumsum(counts)[:-1])
+    answers = [echo(row, part) for row, part in zip(features, parts, strict=True)]
+    return [np.concatenate([a[0] for a in answers]), np.array([a[1] for a in answers], np.float32)]
+
+
+def random_leaves(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    counts = rng.integers(1, 10, rows).astype(np.uint16)
+    features = rng.integers(0, 2**62, (rows, WORDS)).astype(np.uint64)
+    return features, counts, rng.integers(0, 9, int(counts.sum())).astype(np.uint16)
+
+
+class Peer:
+    """A bare DEALER: sends what it is told, keeps what comes."""
+
+    def __init__(self, bench: Bench, port: str) -> None:
+        self.bench = bench
+        self.inbox: asyncio.Queue[tuple[AnyMessage, list[memoryview]]] = asyncio.Queue()
+        socket = bench.context.socket(zmq.DEALER)
+        socket.set(zmq.LINGER, 0)
+        socket.connect(bench.endpoints[port])
+        self.channel = Channel(socket, self.on_frames)
+        self.channel.start()
+        bench.channels.append(self.channel)
+
+    def on_frames(self, frames: list[memoryview]) -> None:
+        self.inbox.put_nowait((decode(frames[0]), frames[1:]))
+
+    def send(self, message: Message, *frames: bytes | np.ndarray) -> None:
+        assert self.channel.send([encode(message), *frames])
+
+    async def receive(self, kind: type) -> tuple:
+        """The next message, which must be of this kind, with its frames."""
+        async with asyncio.timeout(PATIENCE):
+            message, frames = await self.inbox.get()
+        assert isinstance(message, kind), message
+        return message, frames
+
+    async def join(self, role: str, name: str = "test", protocol: int = PROTOCOL_VERSION) -> Welcome:
+        self.send(Hello(protocol, role, name))
+        return (await self.receive(Welcome))[0]
+
+    async def status(self) -> dict:
+        self.send(GetStatus())
+        return (await self.receive(Status))[0].figures
+
+
+class EchoEvaluator(Peer):
+    """Plays evaluator `index`. While `holding` it takes batches and answers none."""
+
+    def __init__(self, bench: Bench, index: int = 0, target_rows: int = 32) -> None:
+        super().__init__(bench, "evaluators")
+        self.holding = False
+        self.held: list[tuple[Batch, list[memoryview]]] = []
+        self.got_batch = asyncio.Event()
+        self.refuses: set[int] = set()
+        self.loaded: list[int] = []
+        self.send(EvaluatorReady(index, "echo", target_rows, target_rows, 2))
+
+    def on_frames(self, frames: list[memoryview]) -> None:
+        message = decode(frames[0])
+        if isinstance(message, LoadWeights) and message.version in self.refuses:
+            self.send(WeightsRefused(message.version, "not finite"))
+        elif isinstance(message, LoadWeights):
+            self.loaded.append(message.version)
+            self.send(WeightsLoaded(message.version, message.sha256))
+        elif isinstance(message, Batch):
+            self.held.append((message, frames[1:]))
+            self.got_batch.set()
+            if not self.holding:
+                self.answer_all()
+
+    def answer_all(self) -> None:
+        while self.held:
+            batch, frames = self.held.pop(0)
+            leaves = check_leaves(batch.rows, WORDS, GAME.actions, frames)
+            self.send(BatchDone(batch.batch, batch.rows, 7, 0.001), *echo_all(*leaves))
+
+
+class Worker(Peer):
+    """Sends random leaves and checks that what comes back is theirs."""
+
+    def __init__(self, bench: Bench, seed: int) -> None:
+        super().__init__(bench, "leaves")
+        self.rng = np.random.default_rng(seed)
+        self.requests: dict[int, tuple] = {}
+        self.answered: dict[int, set[int]] = {}
+
+    def ask(self, request: int, rows: int) -> None:
+        leaves = random_leaves(self.rng, rows)
+        self.requests[request], self.answered[request] = leaves, set()
+        self.send(Evaluate(request, rows), *leaves)
+
+    async def get_all(self) -> None:
+        while self.requests:
+            message, frames = await self.receive(Evaluated)
+            features, counts, actions = self.requests[message.request]
+            ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+            last = message.first + message.rows
+            mine = actions[ends[message.first] : ends[last]]
+            priors, wdl = check_evaluations(message.rows, len(mine), frames)
+            wanted = echo_all(features[message.first : last], counts[message.first : last], mine)
+            np.testing.assert_array_equal(priors, wanted[0])
+            np.testing.assert_array_equal(wdl, wanted[1])
+            rows = set(range(message.first, last))
+            answered = self.answered[message.request]
+            assert not rows & answered
+            answered |= rows
+            if len(answered) == len(counts):
+                del self.requests[message.request]
+
+
+class Bench:
+    """A front on ipc sockets in a folder of its own, and the peers of a test."""
+
+    def __init__(self, folder: Path, context: zmq.Context) -> None:
+        self.context = context
+        self.channels: list[Channel] = []
+        names = ("leaves", "bulk", "announce", "evaluators")
+        self.endpoints = {name: f"ipc://{folder / name}" for name in names}
+        self.store = WeightsStore(folder, GAME.name)
+        self.store.add(b"untrained", 0, 0, "tiny")
+        settings = FrontSettings(
+            run="test", game=GAME, history=1, self_play=asdict(SelfPlaySettings(history=1)),
+            leaves=(self.endpoints["leaves"],), bulk=(self.endpoints["bulk"],),
+            announce=(self.endpoints["announce"],), evaluators=self.endpoints["evaluators"],
+        )  # fmt: skip
+        self.front = Front(context, settings, self.store)
+
+    async def evaluator(self, index: int = 0, target_rows: int = 32) -> EchoEvaluator:
+        """An evaluator that is up."""
+        self.front.one_up.clear()
+        evaluator = EchoEvaluator(self, index, target_rows)
+        async with asyncio.timeout(PATIENCE):
+            await self.front.one_up.wait()
+        return evaluator
+
+
+Scenario = Callable[[Bench], Awaitable[None]]
+Play = Callable[[Scenario], None]
+
+
+async def play_beside_front(folder: Path, scenario: Scenario) -> None:
+    """Run a scenario beside a front, both in this event loop."""
+    context = new_context()
+    bench = Bench(folder, context)
+    try:
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(bench.front.run())
+            await scenario(bench)
+            serving.cancel()
+    finally:
+        bench.front.close()
+        for channel in bench.channels:
+            channel.close()
+        context.term()

@@ -1,0 +1,139 @@
+"""The evaluator process's loop, with a network that only counts, over a real socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+
+from protocol.messages import (
+    AnyMessage,
+    Batch,
+    BatchDone,
+    EvaluatorReady,
+    LoadWeights,
+    Message,
+    WeightsLoaded,
+    WeightsRefused,
+    decode,
+    encode,
+)
+from server.evaluator import EvaluatorLoop
+
+PATIENCE_MS = 10_000
+
+
+class BadFile(Exception):
+    pass
+
+
+class CountingNetwork:
+    """Remembers what is submitted and collected; answers each row with its own number."""
+
+    target_rows = 4
+    max_rows = 8
+    in_flight = 2
+    device_name = "counter"
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.submitted = 0
+
+    def load(self, path: str) -> None:
+        if path == "bad":
+            raise BadFile("not finite")
+        self.target_rows = 8
+        self.events.append(f"load {path}")
+
+    def submit(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple:
+        assert features.flags.writeable
+        assert counts.sum() == len(actions)
+        self.submitted += 1
+        self.events.append(f"submit {self.submitted}")
+        return self.submitted, features, actions
+
+    def collect(self, ticket: tuple) -> tuple[np.ndarray, np.ndarray]:
+        number, features, actions = ticket
+        self.events.append(f"collect {number}")
+        return actions.astype(np.float16), np.repeat(features[:, :1], 3, axis=1).astype(np.float32)
+
+
+class Front:
+    """The other end of the socket."""
+
+    def __init__(self, socket: zmq.Socket) -> None:
+        self.socket = socket
+        self.peer = b""
+
+    def receive(self) -> tuple[AnyMessage, list[bytes]]:
+        assert self.socket.poll(PATIENCE_MS)
+        self.peer, header, *frames = self.socket.recv_multipart()
+        return decode(header), frames
+
+    def send(self, message: Message, *frames: np.ndarray) -> None:
+        self.socket.send_multipart([self.peer, encode(message), *frames])
+
+    def send_batch(self, batch: int, value: int) -> None:
+        features = np.full((1, 2), value, np.uint64)
+        self.send(Batch(batch, 1), features, np.array([2], np.uint16), np.array([3, 5], np.uint16))
+
+
+@pytest.fixture
+def joined(tmp_path: Path) -> Iterator[tuple[Front, EvaluatorLoop, CountingNetwork, zmq.Socket]]:
+    """A front and a loop that has introduced itself."""
+    context = zmq.Context()
+    router, socket = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
+    router.bind(f"ipc://{tmp_path}/e")
+    socket.connect(f"ipc://{tmp_path}/e")
+    network = CountingNetwork()
+    loop = EvaluatorLoop(socket, network, words=2, index=3, bad_weights=BadFile)
+    loop.say_ready()
+    front = Front(router)
+    assert front.receive()[0] == EvaluatorReady(3, "counter", 4, 8, 3)
+    yield front, loop, network, socket
+    context.destroy(0)
+
+
+def test_two_batches_are_submitted_before_the_first_is_collected(joined: tuple) -> None:
+    front, loop, network, socket = joined
+    for batch in (1, 2, 3):
+        front.send_batch(batch, 10 * batch)
+    for _ in range(3):
+        assert network.submitted == 3 or socket.poll(PATIENCE_MS)
+        loop.step()
+    answers = [front.receive() for _ in range(3)]
+    assert [message.batch for message, _ in answers] == [1, 2, 3]
+    assert [np.frombuffer(frames[1], np.float32)[0] for _, frames in answers] == [10, 20, 30]
+    assert network.events.index("submit 2") < network.events.index("collect 1")
+
+
+def test_new_weights_are_loaded_after_all_batches_before_them_and_named_in_those_behind(
+    joined: tuple,
+) -> None:
+    front, loop, network, socket = joined
+    front.send_batch(1, 1)
+    front.send(LoadWeights(7, b"s" * 32, "file"))
+    front.send_batch(2, 2)
+    while network.events.count("collect 2") == 0:
+        assert network.submitted == 2 or socket.poll(PATIENCE_MS)
+        loop.step()
+    got = [front.receive()[0] for _ in range(4)]
+    assert isinstance(got[0], BatchDone)
+    assert got[1] == EvaluatorReady(3, "counter", 8, 8, 3)
+    assert got[2] == WeightsLoaded(7, b"s" * 32)
+    assert isinstance(got[3], BatchDone)
+    assert (got[0].version, got[3].version) == (0, 7)
+    assert network.events.index("collect 1") < network.events.index("load file")
+
+
+def test_bad_weights_are_refused_with_the_reason_and_the_loop_goes_on(joined: tuple) -> None:
+    front, loop, network, _ = joined
+    front.send(LoadWeights(7, b"s" * 32, "bad"))
+    front.send_batch(1, 1)
+    while network.submitted == 0:
+        loop.step()
+    assert front.receive()[0] == WeightsRefused(7, "not finite")
+    assert front.receive()[0].version == 0

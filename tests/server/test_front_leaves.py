@@ -1,0 +1,201 @@
+"""Leaves through the front: every reply belongs to its request, whatever else happens on the port."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+from front_bench import (
+    PATIENCE,
+    WORDS,
+    Bench,
+    Peer,
+    Play,
+    Worker,
+    echo_all,
+    random_leaves,
+)
+
+from protocol.errors import Code
+from protocol.frames import check_leaves
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    BatchDone,
+    Bye,
+    Evaluate,
+    Goodbye,
+    Hello,
+    Ping,
+    Pong,
+    Refused,
+    encode,
+)
+
+
+def test_every_reply_belongs_to_its_request_with_two_workers_of_different_sizes(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator(target_rows=32)
+        small, large = Worker(bench, 1), Worker(bench, 2)
+        welcome = await small.join("worker")
+        assert (welcome.games_in_flight, welcome.game) == (4 * 32, "tic_tac_toe")
+        await large.join("client")
+        for request in range(1, 41):
+            small.ask(request, 1 + request % 3)
+            if request % 10 == 0:
+                large.ask(request, 90)
+        await small.get_all()
+        await large.get_all()
+        figures = await small.status()
+        assert figures["evals"] == sum(1 + request % 3 for request in range(1, 41)) + 4 * 90
+        assert figures["sessions"] == {"workers": 1, "clients": 1, "trainer": 0}
+        assert (figures["over_credit"], figures["protocol_errors"]) == (0, 0)
+
+    play(scenario)
+
+
+def test_rows_of_an_evaluator_killed_in_a_batch_are_redone_by_another(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        dying = await bench.evaluator(0, target_rows=8)
+        worker = Worker(bench, 1)
+        await worker.join("worker")
+        dying.holding = True
+        worker.ask(1, 20)
+        async with asyncio.timeout(PATIENCE):
+            await dying.got_batch.wait()
+        bench.front.pool.process_ended(0)
+        dying.answer_all()
+        await bench.evaluator(0, target_rows=8)
+        await worker.get_all()
+        figures = await worker.status()
+        assert figures["evaluator_restarts"] == 1
+        assert figures["redone_rows"] >= 8
+
+    play(scenario)
+
+
+def test_an_answer_that_is_no_evaluation_is_not_passed_on(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        evaluator = await bench.evaluator()
+        worker = Worker(bench, 1)
+        await worker.join("worker")
+        evaluator.holding = True
+        worker.ask(1, 5)
+        async with asyncio.timeout(PATIENCE):
+            await evaluator.got_batch.wait()
+        batch, frames = evaluator.held.pop()
+        priors, wdl = echo_all(*check_leaves(5, WORDS, 9, frames))
+        evaluator.holding = False
+        evaluator.send(BatchDone(batch.batch, 5, 7), priors, np.full_like(wdl, np.nan))
+        await worker.get_all()
+        assert (await worker.status())["bad_batches"] == 1
+
+    play(scenario)
+
+
+def test_garbage_on_both_ports_is_counted_and_dropped_while_service_goes_on(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        worker = Worker(bench, 1)
+        await worker.join("worker")
+        for port in ("leaves", "bulk"):
+            vandal = Peer(bench, port)
+            for garbage in (
+                [b""],
+                [b"\xff" * 50],
+                [b"\xdd\xff\xff\xff\xff"],
+                [encode(Ping())[:-1], b"x"] * 9,
+            ):
+                assert vandal.channel.send(garbage)
+            vandal.send(Ping())
+            assert (await vandal.receive(Goodbye))[0].code == Code.HELLO_REQUIRED
+        worker.ask(1, 10)
+        await worker.get_all()
+        assert (await worker.status())["protocol_errors"] == 8
+
+    play(scenario)
+
+
+def test_leaves_that_do_not_fit_their_header_are_refused_by_request(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        worker = Worker(bench, 1)
+        await worker.join("worker")
+        features, counts, actions = random_leaves(worker.rng, 4)
+        worker.send(Evaluate(5, 3), features, counts, actions)
+        refused = (await worker.receive(Refused))[0]
+        assert (refused.request, refused.code) == (5, Code.BAD_FRAMES)
+        worker.send(Evaluate(6, 4), features, counts)
+        assert (await worker.receive(Refused))[0].request == 6
+
+    play(scenario)
+
+
+def test_leaves_beyond_the_credits_are_refused_and_may_come_again(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        evaluator = await bench.evaluator()
+        evaluator.holding = True
+        worker = Worker(bench, 1)
+        welcome = await worker.join("worker")
+        leaves = random_leaves(worker.rng, welcome.credits + 1)
+        worker.send(Evaluate(1, welcome.credits + 1), *leaves)
+        refused = (await worker.receive(Refused))[0]
+        assert (refused.code, refused.retry_after > 0) == (Code.OVER_CREDIT, True)
+        assert (await worker.status())["over_credit"] == 1
+
+    play(scenario)
+
+
+def test_another_protocol_version_is_told_which_side_to_upgrade(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        for protocol, side in ((PROTOCOL_VERSION + 1, "server"), (PROTOCOL_VERSION - 1, "client")):
+            peer = Peer(bench, "leaves")
+            peer.send(Hello(protocol, "client"))
+            goodbye = (await peer.receive(Goodbye))[0]
+            assert f"upgrade the {side}" in goodbye.reason
+
+    play(scenario)
+
+
+def test_before_any_evaluator_is_up_players_are_asked_to_come_back(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        peer = Peer(bench, "leaves")
+        peer.send(Hello(PROTOCOL_VERSION, "worker"))
+        goodbye = (await peer.receive(Goodbye))[0]
+        assert (goodbye.code, goodbye.retry_after > 0) == (Code.BUSY, True)
+
+    play(scenario)
+
+
+def test_a_ping_is_answered_and_after_bye_the_session_is_gone(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        peer = Peer(bench, "bulk")
+        await peer.join("watcher")
+        peer.send(Ping())
+        await peer.receive(Pong)
+        peer.send(Bye())
+        peer.send(Ping())
+        assert (await peer.receive(Goodbye))[0].code == Code.HELLO_REQUIRED
+
+    play(scenario)
+
+
+def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        evaluator = await bench.evaluator(target_rows=8)
+        evaluator.holding = True
+        worker, other = Worker(bench, 1), Worker(bench, 2)
+        await worker.join("worker")
+        await other.join("worker")
+        worker.ask(1, 100)
+        assert (await worker.status())["queue_rows"] == 100 - 16
+        worker.send(Bye())
+        worker.send(Ping())
+        await worker.receive(Goodbye)
+        assert (await other.status())["queue_rows"] == 0
+        assert bench.front.leaf.credits.total_in_flight == 0
+        evaluator.answer_all()
+        evaluator.holding = False
+        other.ask(1, 20)
+        await other.get_all()
+
+    play(scenario)

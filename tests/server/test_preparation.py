@@ -1,0 +1,98 @@
+"""What azserver checks and makes before anybody plays."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from runtime.aio import Stop
+from runtime.exits import Exit, Fatal
+from server.app import App
+from server.config import ServerConfig
+from server.devices import choose_devices
+from server.preparation import Stopped, first_weights, opened_run, output_of
+from server.weights import WeightsStore
+
+TWO = ("NVIDIA A", "NVIDIA B")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "found", "devices"),
+    [
+        ("", TWO, ["cuda:0", "cuda:1"]),
+        ("", (), ["cpu"]),
+        ("1", TWO, ["cuda:1"]),
+        ("0, 1", TWO, ["cuda:0", "cuda:1"]),
+        ("cpu,cpu", TWO, ["cpu", "cpu"]),
+    ],
+)
+def test_gpus_become_devices(gpus: str, found: tuple, devices: list[str]) -> None:
+    assert choose_devices(gpus, found) == devices
+
+
+@pytest.mark.parametrize(
+    ("gpus", "found", "says"),
+    [
+        ("2", TWO, r"GPU 2 does not exist: torch finds 0 \(NVIDIA A\), 1 \(NVIDIA B\)"),
+        ("0", (), "no GPU on this machine; .* --gpus cpu"),
+        ("all", TWO, "GPU numbers and the word cpu"),
+        ("1,1", TWO, "twice"),
+    ],
+)
+def test_a_wrong_gpu_is_explained(gpus: str, found: tuple, says: str) -> None:
+    with pytest.raises(Fatal, match=says) as caught:
+        choose_devices(gpus, found)
+    assert caught.value.code == Exit.CONFIG
+
+
+def test_an_unknown_game_and_a_wrong_setting_are_explained() -> None:
+    with pytest.raises(Fatal, match="unknown game 'go'") as caught:
+        App(ServerConfig(game="go"))
+    assert caught.value.code == Exit.CONFIG
+
+
+def test_a_run_is_served_by_one_server_only(tmp_path: Path) -> None:
+    config = ServerConfig(game="tic_tac_toe", runs=tmp_path)
+    with opened_run(config, 1) as folder:
+        assert folder.name == "tic_tac_toe-small"
+        assert 'game = "tic_tac_toe"' in folder.config.read_text()
+        with pytest.raises(Fatal, match="served by another azserver"), opened_run(config, 1):
+            pass
+    with opened_run(config, 1):
+        pass
+
+
+def test_a_failing_child_ends_with_its_own_words_and_code() -> None:
+    with pytest.raises(Fatal, match="required: --endpoint") as caught:
+        asyncio.run(output_of("server.evaluator", stop=Stop()))
+    assert caught.value.code == Exit.USAGE
+
+
+def test_a_stop_ends_a_child_at_once() -> None:
+    async def main() -> None:
+        stop = Stop()
+        stop.request()
+        await output_of("http.server", "0", stop=stop)
+
+    with pytest.raises(Stopped):
+        asyncio.run(main())
+
+
+def test_a_new_run_begins_with_the_given_weights_and_goes_on_with_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.safetensors"
+    file.write_bytes(b"weights")
+    store = WeightsStore(tmp_path, "tic_tac_toe")
+    config = ServerConfig(game="tic_tac_toe", weights=file)
+    info = asyncio.run(first_weights(config, 1, store, Stop()))
+    assert store.path(info.sha256).read_bytes() == b"weights"
+    file.unlink()
+    assert asyncio.run(first_weights(config, 1, store, Stop())) == info
+
+
+def test_weights_that_cannot_be_read_are_explained(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, "tic_tac_toe")
+    config = ServerConfig(weights=tmp_path / "none.safetensors")
+    with pytest.raises(Fatal, match="cannot read --weights"):
+        asyncio.run(first_weights(config, 1, store, Stop()))
