@@ -1,0 +1,89 @@
+"""Games a second through decoding, verification under the rules, and a durable commit, in one process."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from bench.random_games import random_game
+from games import get_game
+from protocol.messages import RelayGame, encode
+from protocol.records import GameRecord, sha256, to_bytes
+from trainer.ingest import Ingest, Job
+from trainer.intake import Intake
+from trainer.service import JOBS_PER_COMMIT
+from trainer.store import Store
+from trainer.verify import Expected
+
+GAME = "chess"
+SIMULATIONS = 100
+DISTINCT = 60
+"""Games played; they are repeated under new uids."""
+TOTAL = 6000
+
+
+def relayed(records: list[GameRecord], total: int) -> list[tuple[RelayGame, bytes]]:
+    """What arrives at the trainer: `total` different records."""
+    messages = []
+    for number in range(total):
+        record = dataclasses.replace(records[number % len(records)], uid=os.urandom(16))
+        data = to_bytes(record)
+        messages.append((RelayGame(b"peer", record.uid, sha256(data), "workers"), data))
+    return messages
+
+
+def ingest(folder: Path, messages: list[tuple[RelayGame, bytes]], max_plies: int) -> float:
+    """Seconds from the first game to the last acknowledgement, encoded; threads as in `trainer.service`."""
+    game = get_game(GAME)
+    store = Store(folder / "games.db", game.name)
+    intake = Intake(game, Expected("", max_plies, SIMULATIONS), store)
+    table, acknowledged = Ingest(), 0
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(intake.process, [], 0).result()
+        started = time.perf_counter()
+        for first in range(0, len(messages), JOBS_PER_COMMIT):
+            jobs = [table.on_game(*message) for message in messages[first : first + JOBS_PER_COMMIT]]
+            taken = [job for job in jobs if isinstance(job, Job)]
+            for acks in table.on_done(thread.submit(intake.process, taken, 0).result().done):
+                acknowledged += len(acks.acks)
+                encode(acks)
+        seconds = time.perf_counter() - started
+    store.close()
+    if acknowledged != len(messages) or intake.rejected:
+        raise RuntimeError(
+            f"{acknowledged} of {len(messages)} acknowledged, rejected {dict(intake.rejected)}"
+        )
+    return seconds
+
+
+def run() -> dict[str, float]:
+    """`games_per_s`, with the size of the games."""
+    game, rng = get_game(GAME), np.random.default_rng(1)
+    records = [random_game(game, rng, simulations=SIMULATIONS) for _ in range(DISTINCT)]
+    warm = relayed(records, 10)
+    messages = relayed(records, TOTAL)
+    plies = float(np.mean([record.plies for record in records]))
+    size = float(np.mean([len(data) for _, data in messages]))
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        for name in ("warm", "timed"):
+            (Path(folder) / name).mkdir()
+        ingest(Path(folder) / "warm", warm, game.max_plies)
+        seconds = ingest(Path(folder) / "timed", messages, game.max_plies)
+        stored = (Path(folder) / "timed" / "games.db").stat().st_size / TOTAL
+    figures = {
+        "games_per_s": round(TOTAL / seconds, 1),
+        "mean_plies": round(plies, 1),
+        "record_bytes": round(size),
+        "stored_bytes": round(stored),
+    }
+    print(
+        f"{GAME}, random games of {plies:.0f} plies, {size / 1024:.1f} kB each, {stored / 1024:.1f} kB stored"
+    )
+    print(f"decoded, verified, committed, acknowledged: {figures['games_per_s']} games/s")
+    return figures

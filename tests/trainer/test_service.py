@@ -1,0 +1,167 @@
+"""The trainer as a process sees it: games over a socket in, acknowledgements, weights and figures out."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bench.random_games import random_game
+from games import get_game
+from net.weights import from_bytes
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    Chunk,
+    GameAck,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    PutWeights,
+    RelayAck,
+    RelayGame,
+    TrainerStatus,
+    WeightsInfo,
+    WeightsWanted,
+    Welcome,
+    decode,
+    encode,
+)
+from protocol.records import GameRecord, sha256, to_bytes
+from protocol.settings import SelfPlaySettings
+from runtime.aio import Stop
+from runtime.exits import Exit, Fatal
+from runtime.ports import find_base_port
+from runtime.sockets import BULK_LIMIT, Channel, new_context, router
+from trainer import service
+from trainer.config import TrainerConfig
+from trainer.store import StoreReader
+
+torch.set_num_threads(1)
+
+GAME = get_game("tic_tac_toe")
+TIMEOUT = 60.0
+
+
+class FakeServer:
+    """Welcomes one trainer, takes its weights, and notes everything it says."""
+
+    def __init__(self, port: int, welcome: Welcome) -> None:
+        endpoint = f"tcp://127.0.0.1:{port + 1}"
+        self._welcome = welcome
+        self._channel = Channel(router(new_context(), [endpoint], limit=BULK_LIMIT), self._on_message)
+        self._channel.start()
+        self._changed = asyncio.Event()
+        self._trainer = b""
+        self.acks: dict[bytes, GameAck] = {}
+        self.offers: list[WeightsInfo] = []
+        self.files: dict[bytes, bytes] = {}
+        self.figures: dict[str, object] = {}
+
+    def send(self, message: Message, *frames: bytes) -> None:
+        assert self._channel.send([self._trainer, encode(message), *frames])
+
+    def _on_message(self, frames: list[memoryview]) -> None:
+        self._trainer = bytes(frames[0])
+        match decode(frames[1]):
+            case Hello():
+                self.send(self._welcome)
+            case Ping():
+                self.send(Pong())
+            case RelayAck(acks):
+                self.acks.update((ack.uid, ack) for _, ack in acks)
+            case PutWeights(info):
+                self.offers.append(info)
+                self.send(WeightsWanted(info.sha256, 0))
+            case Chunk(sha, offset):
+                self.files[sha] = self.files.get(sha, b"")[:offset] + bytes(frames[2])
+                self.send(WeightsWanted(sha, len(self.files[sha])))
+            case TrainerStatus(figures):
+                self.figures = figures
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(TIMEOUT):
+            while not condition():
+                await self._changed.wait()
+                self._changed.clear()
+
+    def play(self, record: GameRecord) -> None:
+        data = to_bytes(record)
+        self.send(RelayGame(b"peer", record.uid, sha256(data), "workers"), data)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+def welcome(game: str = GAME.name) -> Welcome:
+    settings = dataclasses.asdict(SelfPlaySettings(simulations=20))
+    weights = WeightsInfo(7, 0, bytes(32), 1, game)
+    return Welcome(1, "test", "run-1", game, settings, 1, 1, 5.0, 20.0, weights, "tiny", True)
+
+
+def a_server_and_trainer(tmp_path: Path, welcomed: Welcome) -> tuple[FakeServer, service.Service]:
+    port = find_base_port(7600)
+    config = TrainerConfig(
+        server=f"127.0.0.1:{port}", runs=str(tmp_path), device="cpu", cpu_threads=1,
+        batch=32, min_positions=100, window_positions=5000, publish_steps=5,
+    )  # fmt: skip
+    hello = Hello(PROTOCOL_VERSION, "trainer", "test")
+    return FakeServer(port, welcomed), service.Service(config, hello)
+
+
+def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Honest games are stored, a false one refused, and trained weights come after the server's version."""
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+    rng = np.random.default_rng(1)
+    records = [random_game(GAME, rng, simulations=20) for _ in range(60)]
+    false = dataclasses.replace(records[0], uid=bytes(16), outcome=-records[0].outcome or 1)
+
+    async def scenario() -> FakeServer:
+        server, trainer = a_server_and_trainer(tmp_path, welcome())
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await server.until(lambda: server._trainer)
+            for record in (*records, false):
+                server.play(record)
+            await server.until(lambda: len(server.acks) == 61)
+            await server.until(lambda: server.figures.get("weights_version", 0) >= 8)  # type: ignore[operator]
+            stop.request()
+        server.close()
+        return server
+
+    server = asyncio.run(scenario())
+    assert {server.acks[record.uid].status for record in records} == {"stored"}
+    assert server.acks[false.uid].reason.startswith("wrong_outcome")
+    first = server.offers[0]
+    _, meta = from_bytes(server.files[first.sha256], game=GAME, history=1)
+    assert (first.version, meta.version, meta.step) == (8, 8, first.step)
+    assert server.figures["games_by_source"] == {"workers": 60, "clients": 0}
+    assert server.figures["rejected"] == {"wrong_outcome": 1}
+    folder = tmp_path / "run-1"
+    assert len(list(StoreReader(folder / "games.db").games(1, 100))) == 60
+    assert list((folder / "checkpoints").glob("*.state"))
+    assert list((folder / "tensorboard").glob("events*"))
+
+
+def test_run_folder_of_another_game_is_refused(tmp_path: Path) -> None:
+    """A server that plays another game than the run folder's ends the trainer, nothing is mixed."""
+    (tmp_path / "run-1").mkdir()
+    (tmp_path / "run-1" / "run.json").write_text('{"game": "connect_four", "history": 1}', encoding="utf-8")
+
+    async def scenario() -> None:
+        server, trainer = a_server_and_trainer(tmp_path, welcome())
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                await trainer.main(Stop())
+        finally:
+            server.close()
+
+    with pytest.RaisesGroup(pytest.RaisesExc(Fatal, check=lambda error: error.code == Exit.BAD_DATA)):
+        asyncio.run(scenario())
