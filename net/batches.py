@@ -37,6 +37,8 @@ class Batch:
 
 def check_batch(batch: Batch, game: Game, words: int) -> None:
     """ValueError when the arrays of `batch` do not fit each other or the game."""
+    if batch.counts.ndim != 1 or batch.actions.ndim != 1:
+        raise ValueError("counts and actions must have one dimension")
     if batch.features.shape != (batch.rows, words) or batch.features.dtype != np.uint64:
         raise ValueError(f"features must be uint64[{batch.rows}, {words}], not {batch.features.shape}")
     if batch.counts.dtype != np.uint16 or batch.actions.dtype != np.uint16:

@@ -10,6 +10,7 @@ import torch
 
 from games.spec import Game
 from net.batches import Batch
+from net.cpu_engine import CpuEngine, faster_dtype
 from net.folding import FoldedNetwork
 from net.torch_engine import TorchEngine
 
@@ -22,11 +23,32 @@ class Engine(Protocol):
     def set_weights(self, folded: FoldedNetwork) -> None:
         """New weights of the same architecture; only while nothing is in flight."""
 
-    def start(self, batch: Batch, bucket: int, slot: int) -> None:
-        """Begin `batch`, padded to `bucket` rows, in a free slot."""
+    def start(self, batch: Batch, slot: int) -> None:
+        """Begin `batch` in a free slot. Its arrays must stay as they are until `finish`."""
 
-    def finish(self, batch: Batch, slot: int) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]:
-        """Wait for the slot and return priors `[sum of counts]` and wdl `[rows, 3]`, both copies."""
+    def finish(self, slot: int) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]:
+        """Wait for the slot and return priors `[sum of counts]` and wdl `[rows, 3]`."""
+
+    def close(self) -> None:
+        """Give back threads and memory."""
+
+
+def make_engine(
+    folded: FoldedNetwork,
+    game: Game,
+    history: int,
+    device: str,
+    *,
+    threads: int,
+    buckets: tuple[int, ...],
+    in_flight: int,
+) -> Engine:
+    """The engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU."""
+    if torch.device(device).type == "cpu":
+        return CpuEngine(folded, game, history, faster_dtype(), threads=threads)
+    torch.backends.cudnn.benchmark = True
+    dtype = cuda_dtype(device)
+    return TorchEngine(folded, game, history, device, dtype, buckets=buckets, in_flight=in_flight)
 
 
 def cuda_dtype(device: str) -> torch.dtype:
@@ -35,15 +57,3 @@ def cuda_dtype(device: str) -> torch.dtype:
     if major >= 8:
         return torch.bfloat16
     return torch.float16 if major == 7 else torch.float32
-
-
-def cuda_engine(
-    folded: FoldedNetwork, game: Game, history: int, device: str, rows: int, in_flight: int
-) -> Engine:
-    torch.backends.cudnn.benchmark = True
-    dtype = cuda_dtype(device)
-    return TorchEngine(folded, game, history, device, dtype, rows=rows, in_flight=in_flight)
-
-
-def cpu_engine(folded: FoldedNetwork, game: Game, history: int, rows: int, in_flight: int) -> Engine:
-    return TorchEngine(folded, game, history, "cpu", torch.bfloat16, rows=rows, in_flight=in_flight)

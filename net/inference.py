@@ -1,13 +1,14 @@
 """A network that answers batches of packed positions on one device.
 
 Batches are padded to a few fixed sizes (buckets). `submit` starts one and `collect` waits for it; with two in
-flight on a GPU the copies of one hide behind the computing of the other. On a CPU `submit` computes.
+flight on a GPU the copies of one hide behind the computing of the other. On a CPU threads of its own compute.
 An `Inference` is used from one thread at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,14 +25,14 @@ from net.batches import (
     CUDA_BUCKETS,
     CUDA_TARGET,
     Batch,
-    bucket_for,
     buckets_up_to,
     check_batch,
     choose_target,
 )
-from net.engines import Engine, cpu_engine, cuda_engine
+from net.engines import Engine, make_engine
 from net.folding import fold
 from net.modules import Network
+from net.planes import PlaneShape
 from net.weights import WeightsMeta, load
 
 Priors = npt.NDArray[np.float16]
@@ -40,7 +41,8 @@ Wdl = npt.NDArray[np.float32]
 PROBE_SECONDS = 2.0
 """Bound on the time that looking for `target_rows` may take."""
 _PROBE_ROWS_FROM = 8
-_PROBE_FILL = 16
+_PROBE_REPEATS = 4
+_PROBE_FILL = 28
 """One cell in so many is set in the positions that a probe makes up: about as in chess."""
 
 
@@ -57,7 +59,7 @@ class Inference:
     """`load` weights, then `run` batches, or `submit` and `collect` them.
 
     device        "cpu", "cuda" or "cuda:N"
-    threads       CPU threads of torch in this process (None: leave as it is); without meaning on CUDA
+    threads       CPU threads that compute (0: one a core this process may use); without meaning on CUDA
     max_rows      largest batch (0: the largest usual bucket)
     target_rows   rows worth collecting for one batch (0: measured on the first load on a CPU, 512 on CUDA)
     in_flight     batches that may be submitted and not yet collected
@@ -69,7 +71,7 @@ class Inference:
         history: int,
         device: str = "cpu",
         *,
-        threads: int | None = None,
+        threads: int = 0,
         max_rows: int = 0,
         target_rows: int = 0,
         in_flight: int = 2,
@@ -81,9 +83,7 @@ class Inference:
         self.is_cuda = torch.device(device).type == "cuda"
         if self.is_cuda and not torch.cuda.is_available():
             raise ValueError(f"device {device} was asked for, but torch finds no CUDA device; use cpu")
-        if threads is not None:
-            torch.set_num_threads(threads)
-        torch.set_flush_denormal(True)
+        self.threads = threads or available_cores()
         self.buckets = buckets_up_to(CUDA_BUCKETS if self.is_cuda else CPU_BUCKETS, max_rows)
         self.max_rows = self.buckets[-1]
         self._wanted_target = target_rows
@@ -106,7 +106,7 @@ class Inference:
         """For people: what computes, and how."""
         if self.is_cuda:
             return f"{self.device} {torch.cuda.get_device_name(self.device)}{self._engine_name()}"
-        return f"cpu, {torch.get_num_threads()} threads{self._engine_name()}"
+        return f"cpu{self._engine_name()}"
 
     def load(self, path: Path | str) -> WeightsMeta:
         """Take the weights in a file. BadWeights, and the old ones stay, when they cannot be used."""
@@ -114,7 +114,6 @@ class Inference:
         self.use(network, meta)
         return meta
 
-    @torch.inference_mode()
     def use(self, network: Network, meta: WeightsMeta) -> None:
         """Take the weights of a network in memory. RuntimeError while batches are in flight."""
         if len(self._free) != self.in_flight:
@@ -122,17 +121,21 @@ class Inference:
         folded = fold(network)
         if self._engine is not None and self.meta is not None and self.meta.architecture == meta.architecture:
             self._engine.set_weights(folded)
-        else:
-            sizes = (self.max_rows, self.in_flight)
-            if self.is_cuda:
-                self._engine = cuda_engine(folded, self.game, self.history, self.device, *sizes)
-            else:
-                self._engine = cpu_engine(folded, self.game, self.history, *sizes)
             self.meta = meta
-            self._prepare()
-        self.meta = meta
+            return
+        engine = make_engine(
+            folded,
+            self.game,
+            self.history,
+            self.device,
+            threads=self.threads,
+            buckets=self.buckets,
+            in_flight=self.in_flight,
+        )
+        self.close()
+        self._engine, self.meta = engine, meta
+        self._prepare()
 
-    @torch.inference_mode()
     def submit(
         self,
         features: npt.NDArray[np.uint64],
@@ -142,26 +145,27 @@ class Inference:
         """Start a batch of at most `max_rows` positions.
 
         `features uint64[n, words]`, `counts uint16[n]` legal actions of each, `actions uint16[sum(counts)]`.
-        ValueError when the arrays do not fit; RuntimeError without weights or with `in_flight` batches out.
+        The arrays must stay as they are until `collect`.
+        ValueError when they do not fit; RuntimeError without weights or with `in_flight` batches out.
         """
         batch = Batch(features, counts, actions)
         check_batch(batch, self.game, self.game.feature_words(self.history))
-        bucket = bucket_for(max(batch.rows, 1), self.buckets)
+        if batch.rows > self.max_rows:
+            raise ValueError(f"{batch.rows} rows are more than the largest batch, {self.max_rows}")
         if self._engine is None:
             raise RuntimeError("no weights are loaded yet")
         if not self._free:
             raise RuntimeError(f"{self.in_flight} batches are in flight already: collect one first")
         slot = self._free[-1]
-        self._engine.start(batch, bucket, slot)
+        self._engine.start(batch, slot)
         self._free.pop()
         return Ticket(batch, slot, self.version)
 
-    @torch.inference_mode()
     def collect(self, ticket: Ticket) -> tuple[Priors, Wdl]:
         """Wait for a batch: priors `float16[sum(counts)]` over legal actions, wdl `float32[n, 3]`."""
         if self._engine is None or ticket.slot in self._free:
             raise RuntimeError("this batch is not in flight")
-        answers = self._engine.finish(ticket.batch, ticket.slot)
+        answers = self._engine.finish(ticket.slot)
         self._free.append(ticket.slot)
         return answers
 
@@ -182,37 +186,52 @@ class Inference:
             parts.append(self.run(features[start:stop], counts[start:stop], chosen))
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
+    def close(self) -> None:
+        """Give back threads and memory; a later `load` starts anew."""
+        if self._engine is not None:
+            self._engine.close()
+        self._engine = None
+
     def _engine_name(self) -> str:
         return "" if self._engine is None else f", {self._engine.name}"
 
     def _prepare(self) -> None:
         """Run every bucket once (kernels are made, graphs captured) and find the target on a CPU."""
         measured = not self.is_cuda and not self._wanted_target
+        first = made_up_batch(self.game, self.history, 1)
+        self.run(first.features, first.counts, first.actions)  # compiles, which is not to count
         begin = time.perf_counter()
         for bucket in self.buckets:
+            if time.perf_counter() - begin > PROBE_SECONDS and not self.is_cuda:
+                break
             batch = made_up_batch(self.game, self.history, bucket)
-            self._time(batch, repeats=1)
-            over = time.perf_counter() - begin > PROBE_SECONDS
-            if measured and bucket >= min(_PROBE_ROWS_FROM, self.max_rows) and not over:
-                self.rows_per_second[bucket] = bucket / self._time(batch, repeats=3)
+            self.run(batch.features, batch.counts, batch.actions)
+            if measured and bucket >= min(_PROBE_ROWS_FROM, self.max_rows):
+                self.rows_per_second[bucket] = self._rate(batch)
         if self.rows_per_second:
             self.target_rows = choose_target(self.rows_per_second)
 
-    def _time(self, batch: Batch, repeats: int) -> float:
-        """Seconds of the fastest of some runs."""
+    def _rate(self, batch: Batch) -> float:
+        """Rows a second, were all `threads` cores ours alone: other processes do not change the choice."""
         fastest = float("inf")
-        for _ in range(repeats):
-            begin = time.perf_counter()
+        for _ in range(_PROBE_REPEATS):
+            begin = time.process_time()
             self.run(batch.features, batch.counts, batch.actions)
-            fastest = min(fastest, time.perf_counter() - begin)
-        return fastest
+            fastest = min(fastest, time.process_time() - begin)
+        return self.threads * batch.rows / max(fastest, 1e-6)
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def made_up_batch(game: Game, history: int, rows: int) -> Batch:
     """Positions that no game has, but about as full as real ones: for timing only. Always the same."""
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(game.name.encode()).digest()[:4]))
     bits = rng.random((rows, game.bit_planes(history) * game.words_per_plane, 64)) < 1 / _PROBE_FILL
-    words = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0]
+    masks = np.tile(PlaneShape.of(game, history).masks(), game.bit_planes(history))
+    words = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0] & masks
     scalars = rng.random((rows, game.scalar_planes), dtype=np.float32).view(np.uint32).astype(np.uint64)
     legal = min(game.max_legal, max(1, round(game.mean_legal)))
     one_row = np.sort(rng.permutation(game.actions)[:legal]).astype(np.uint16)

@@ -2,7 +2,7 @@
 
 `words: uint64[n, feature_words]`: first the bit planes, `words_per_plane` words each, bit `i` = cell `i`,
 then one word a scalar plane, the bits of a float32 in its low half. Torch has few operations on uint64, so
-on the torch side the same bits travel as int64.
+here the same bits travel as int64. On a CPU, play needs no planes: see `net.cpu_kernels.start_block`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from games.bits import ONE, ZERO, count_trailing_zeros
-from games.jit import jit
 from games.spec import Game
 
 Words = npt.NDArray[np.uint64]
 
-BF16_ONE = np.uint16(0x3F80)
 WORD_BYTES = 8
 
 
@@ -52,6 +49,11 @@ class PlaneShape:
     def words(self) -> int:
         return self.bit_planes * self.words_per_plane + self.scalar_planes
 
+    def masks(self) -> Words:
+        """`uint64[words_per_plane]`: the bits of a plane's words that are cells of the board."""
+        bits = np.arange(64 * self.words_per_plane) < self.cells
+        return np.packbits(bits, bitorder="little").view(np.uint64)
+
 
 def words_tensor(words: Words) -> Tensor:
     """The same memory as an int64 tensor `[n, words]`, without a copy."""
@@ -77,39 +79,3 @@ def unpack(words: Tensor, shape: PlaneShape, dtype: torch.dtype = torch.float32)
         scalars = words[:, bit_words:].contiguous().view(torch.float32)[:, ::2].to(dtype)
         bits = torch.cat([bits, scalars.unsqueeze(-1).expand(-1, -1, shape.cells)], dim=1)
     return bits.reshape(n, shape.planes, shape.rows, shape.cols)
-
-
-@jit
-def _unpack_bits(words: Words, bit_planes: int, words_per_plane: int, one: object, out: npt.NDArray) -> None:  # type: ignore[type-arg]
-    for row in range(words.shape[0]):
-        for plane in range(bit_planes):
-            for part in range(words_per_plane):
-                bits = words[row, plane * words_per_plane + part]
-                while bits != ZERO:
-                    cell = 64 * part + int(count_trailing_zeros(bits))
-                    out[row, cell, plane] = one
-                    bits &= bits - ONE
-
-
-def unpack_cells(words: Words, shape: PlaneShape, out: npt.NDArray[np.float32]) -> None:
-    """Write the planes into `out: float32[n, cells, >= planes]`, the memory of a channels-last tensor.
-
-    Planes beyond `shape.planes` become 0.
-    """
-    out[:] = 0
-    bit_words = shape.bit_planes * shape.words_per_plane
-    _unpack_bits(words, shape.bit_planes, shape.words_per_plane, np.float32(1), out)
-    scalars = words[:, bit_words:].astype(np.uint32).view(np.float32)
-    out[:, :, shape.bit_planes : shape.planes] = scalars[:, None, :]
-
-
-def unpack_cells_bf16(words: Words, shape: PlaneShape, out: npt.NDArray[np.uint16]) -> None:
-    """As `unpack_cells`, writing the bits of bfloat16 numbers; scalars are rounded to nearest even."""
-    out[:] = 0
-    bit_words = shape.bit_planes * shape.words_per_plane
-    _unpack_bits(words, shape.bit_planes, shape.words_per_plane, BF16_ONE, out)
-    bits = words[:, bit_words:].astype(np.uint32)
-    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(
-        np.uint16
-    )
-    out[:, :, shape.bit_planes : shape.planes] = rounded[:, None, :]

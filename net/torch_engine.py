@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 
 from games.spec import Game
-from net.batches import Batch
+from net.batches import Batch, bucket_for
 from net.folding import FoldedNetwork
 from net.ragged import compact, spread
 from net.slots import Slot
@@ -27,34 +27,45 @@ class TorchEngine:
         device: str,
         dtype: torch.dtype,
         *,
-        rows: int,
+        buckets: tuple[int, ...],
         in_flight: int,
     ) -> None:
         self.name = f"torch {str(dtype).removeprefix('torch.')}"
         self._on_cuda = torch.device(device).type == "cuda"
         self._forward = TorchForward(folded, game, history, device, dtype)
+        self._buckets = buckets
+        self._batches: dict[int, Batch] = {}
         words = game.feature_words(history)
         self._slots = [
-            Slot(self._forward, rows, words, game.max_legal, torch.device(device)) for _ in range(in_flight)
+            Slot(self._forward, buckets[-1], words, game.max_legal, torch.device(device))
+            for _ in range(in_flight)
         ]
         self._settle()
 
+    @torch.inference_mode()
     def set_weights(self, folded: FoldedNetwork) -> None:
         self._forward.set_weights(folded)
         self._settle()
 
-    def start(self, batch: Batch, bucket: int, slot: int) -> None:
+    @torch.inference_mode()
+    def start(self, batch: Batch, slot: int) -> None:
         host = self._slots[slot].host
         host.words.numpy().view(np.uint64)[: batch.rows] = batch.features
         spread(batch.actions, batch.counts, NO_ACTION, host.legal.numpy())
-        self._slots[slot].start(bucket)
+        self._slots[slot].start(bucket_for(max(1, batch.rows), self._buckets))
+        self._batches[slot] = batch
 
-    def finish(self, batch: Batch, slot: int) -> Answers:
+    def finish(self, slot: int) -> Answers:
         self._slots[slot].wait()
+        batch = self._batches.pop(slot)
         host = self._slots[slot].host
         priors = np.empty(batch.actions.shape[0], dtype=np.float16)
         compact(host.priors.numpy().view(np.uint16), batch.counts, priors.view(np.uint16))
         return priors, host.wdl.numpy()[: batch.rows].copy()
+
+    def close(self) -> None:
+        self._settle()
+        self._slots.clear()
 
     def _settle(self) -> None:
         """Slots have streams of their own: wait until what was written on the usual one is there."""

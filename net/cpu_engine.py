@@ -1,0 +1,138 @@
+"""Runs batches on CPU cores: each thread takes chunks of positions and carries them through the whole net.
+
+The usual way splits every layer over all cores and waits for the slowest after each one; that is slow on
+small boards and worse when other processes want the cores too. Here the threads share nothing but a list of
+chunks, and what a chunk computes stays in its core's cache.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from games.spec import Game
+from net.batches import Batch
+from net.cpu_forward import CpuForward, CpuWeights
+from net.folding import FoldedNetwork
+
+F32 = npt.NDArray[np.float32]
+
+STEP = 4
+"""Chunks hold a multiple of this many rows (or 1 or 2): oneDNN prepares each size it meets once."""
+LARGEST_CHUNK = 64
+BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
+CACHE_BYTES = 512 << 10
+"""Activations of one layer of a chunk should fit into a core's own cache."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A batch, where its chunks begin and end, and where the answers go."""
+
+    batch: Batch
+    ends: npt.NDArray[np.int64]
+    """Where the actions of each row begin; one more than rows."""
+    priors: F32
+    wdl: F32
+
+    @staticmethod
+    def of(batch: Batch) -> Work:
+        ends = np.zeros(batch.rows + 1, dtype=np.int64)
+        np.cumsum(batch.counts, out=ends[1:])
+        priors = np.empty(batch.actions.shape[0], np.float32)
+        return Work(batch, ends, priors, np.empty((batch.rows, 3), np.float32))
+
+    def compute(self, forward: CpuForward, start: int, stop: int) -> None:
+        """Answer the rows from `start` to `stop`."""
+        first, last = int(self.ends[start]), int(self.ends[stop])
+        batch = self.batch
+        part = Batch(batch.features[start:stop], batch.counts[start:stop], batch.actions[first:last])
+        forward(part, padded(stop - start), self.priors[first:last], self.wdl[start:stop])
+
+
+class CpuEngine:
+    """See `net.engines.Engine`. Threads of its own compute, so the caller goes on until `finish`."""
+
+    def __init__(
+        self, folded: FoldedNetwork, game: Game, history: int, dtype: torch.dtype, *, threads: int
+    ) -> None:
+        self.name = f"{threads} x oneDNN {str(dtype).removeprefix('torch.')}"
+        self._game, self._history, self._dtype, self._threads = game, history, dtype, threads
+        row_bytes = game.cells * folded.architecture.channels * dtype.itemsize
+        self._chunk = max(STEP, min(LARGEST_CHUNK, CACHE_BYTES // row_bytes // STEP * STEP))
+        self._pool = ThreadPoolExecutor(threads, "net", _prepare_thread)
+        self._in_flight: dict[int, tuple[Work, list[Future[None]]]] = {}
+        self.set_weights(folded)
+
+    def set_weights(self, folded: FoldedNetwork) -> None:
+        weights = CpuWeights(folded, self._game, self._history, self._dtype, self._chunk)
+        self._forwards: SimpleQueue[CpuForward] = SimpleQueue()
+        for _ in range(self._threads):
+            self._forwards.put(CpuForward(weights, self._chunk))
+
+    def start(self, batch: Batch, slot: int) -> None:
+        work = Work.of(batch)
+        chunks = iter(cut(batch.rows, self._chunk, self._threads))
+        futures = [self._pool.submit(self._drain, work, chunks) for _ in range(self._threads)]
+        self._in_flight[slot] = (work, futures)
+
+    def finish(self, slot: int) -> tuple[npt.NDArray[np.float16], F32]:
+        work, futures = self._in_flight.pop(slot)
+        for future in futures:
+            future.result()
+        return work.priors.astype(np.float16), work.wdl
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+    @torch.inference_mode()
+    def _drain(self, work: Work, chunks: Iterator[tuple[int, int]]) -> None:
+        """Compute chunks until none is left; the other threads draw from the same iterator."""
+        forward = self._forwards.get()
+        try:
+            for start, stop in chunks:
+                work.compute(forward, start, stop)
+        finally:
+            self._forwards.put(forward)
+
+
+def padded(rows: int) -> int:
+    """The number of rows that a chunk is run as."""
+    return rows if rows <= 2 else -(-rows // STEP) * STEP
+
+
+def cut(rows: int, largest: int, threads: int) -> list[tuple[int, int]]:
+    """Chunks of at most `largest` rows (a multiple of STEP), as even as whole steps allow.
+
+    A multiple of `threads` chunks where there are rows enough; only the last needs padding.
+    """
+    steps = -(-rows // STEP)
+    if rows == 0:
+        return []
+    pieces = -(-steps // (largest // STEP))
+    pieces = min(steps, -(-pieces // threads) * threads)
+    bounds = [min(rows, STEP * (steps * k // pieces)) for k in range(pieces + 1)]
+    return list(itertools.pairwise(bounds))
+
+
+def faster_dtype() -> torch.dtype:
+    """bfloat16 on a CPU with instructions for it (twice as fast there), else float32.
+
+    Read off the CPU and not measured: a measurement may go either way on a busy machine, and the same
+    network must answer the same in every run.
+    """
+    found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
+    return torch.bfloat16 if any(found.get(name) for name in BF16_INSTRUCTIONS) else torch.float32
+
+
+def _prepare_thread() -> None:
+    """Both settings hold for one thread only."""
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)

@@ -1,0 +1,213 @@
+"""What torch does poorly at our sizes on a CPU, as loops over one position at a time.
+
+Plain functions: `net.cpu_forward` compiles them once for float32 and once for bfloat16, which differ in
+`load` and `store`. Activations are channels-last, `[n, cells, channels]`. `channels` is a multiple of LANES.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from net.number_formats import same_f32
+
+F32 = npt.NDArray[np.float32]
+U16 = npt.NDArray[np.uint16]
+Words = npt.NDArray[np.uint64]
+Activations = npt.NDArray[Any]
+
+LANES = 16
+ZERO_F32 = np.float32(0)
+
+load = same_f32
+store = same_f32
+
+
+def start_block(
+    words: Words,
+    scalars: F32,
+    masks: Words,
+    corners: npt.NDArray[np.uint64],
+    taps: F32,
+    edges: F32,
+    bias: F32,
+    board: F32,
+    base: F32,
+    out: Activations,
+) -> None:
+    """First 3x3 convolution and ReLU straight from the bits: each set bit adds its nine taps.
+
+    A chess position sets about one cell in thirty, so this does a tenth of the work of the dense form.
+    masks   [words_per_plane]           which bits are cells: nothing else is believed
+    corners [cells]                     where in `board` the nine taps of a cell begin
+    taps    [planes, 3, 3 * channels]   weights by offset of the output from the bit
+    edges   [planes, 9 * channels]      answer to a plane full of ones, by (first, inner, last) row and column
+    board   [(rows + 2) * (cols + 2) * channels] and base [9 * channels]: scratch
+    out     [n, rows, cols, channels]
+    """
+    rows, cols, channels = out.shape[1:]
+    bit_planes = taps.shape[0] - scalars.shape[1]
+    words_per_plane = masks.shape[0]
+    line = (cols + 2) * channels
+    for row in range(words.shape[0]):
+        board[:] = ZERO_F32
+        for i in range(9):
+            for c in range(channels):
+                base[i * channels + c] = bias[c]
+        for plane in range(bit_planes):
+            first = plane * words_per_plane
+            ones = 0
+            for part in range(words_per_plane):
+                ones += int(count_ones(words[row, first + part] & masks[part]))
+            if ones == rows * cols:
+                add_scaled(edges, plane, np.float32(1), base)
+                continue
+            for part in range(words_per_plane):
+                bits = words[row, first + part] & masks[part]
+                if bits != ZERO:
+                    add_bits(bits, 64 * part, plane, corners, line, taps, board)
+        for k in range(scalars.shape[1]):
+            if scalars[row, k] != ZERO_F32:
+                add_scaled(edges, bit_planes + k, scalars[row, k], base)
+        finish_start(board, base, out, row)
+
+
+def add_bits(
+    bits: np.uint64,
+    cell_of_bit_0: int,
+    plane: int,
+    corners: npt.NDArray[np.uint64],
+    line: int,
+    taps: F32,
+    board: F32,
+) -> None:
+    """Add the nine taps of each bit. Indices are unsigned, or Numba would test each for being negative."""
+    width = taps.shape[2]
+    flat_taps = taps.reshape(taps.size)
+    while bits != ZERO:
+        corner = corners[cell_of_bit_0 + int(count_trailing_zeros(bits))]
+        bits &= bits - ONE
+        for k in range(3):
+            to = corner + np.uint64(k) * np.uint64(line)
+            tap = np.uint64(plane * 3 + k) * np.uint64(width)
+            for j in range(width):
+                board[to + np.uint64(j)] += flat_taps[tap + np.uint64(j)]
+
+
+def add_scaled(edges: F32, plane: int, scale: np.float32, base: F32) -> None:
+    """Add a plane that holds `scale` everywhere."""
+    for j in range(base.shape[0]):
+        base[j] += scale * edges[plane, j]
+
+
+def finish_start(board: F32, base: F32, out: Activations, row: int) -> None:
+    """ReLU of what was added up, in the form the network takes."""
+    rows, cols, channels = out.shape[1:]
+    for r in range(rows):
+        i = 0 if r == 0 else (2 if r == rows - 1 else 1)
+        for q in range(cols):
+            j = 0 if q == 0 else (2 if q == cols - 1 else 1)
+            at = np.uint64(((r + 1) * (cols + 2) + q + 1) * channels)
+            near = np.uint64((3 * i + j) * channels)
+            for c in range(channels):
+                total = board[at + np.uint64(c)] + base[near + np.uint64(c)]
+                out[row, r, q, c] = store(max(total, ZERO_F32))
+
+
+def squeeze_excite_add(
+    y: Activations, x: Activations, squeeze: F32, squeeze_bias: F32, excite: F32, excite_bias: F32
+) -> None:
+    """`x = relu(y * sigmoid(scale) + shift + x)` in place, scale and shift from the mean of `y`.
+
+    y, x `[n, cells, channels]`; squeeze `[channels, hidden]`; excite `[hidden, 2 * channels]`.
+    """
+    cells, channels = y.shape[1:]
+    mean = np.empty(channels, np.float32)
+    hidden = np.empty(squeeze.shape[1], np.float32)
+    gates = np.empty(2 * channels, np.float32)
+    for row in range(y.shape[0]):
+        mean[:] = ZERO_F32
+        for cell in range(cells):
+            for c in range(channels):
+                mean[c] += load(y[row, cell, c])
+        hidden[:] = squeeze_bias
+        for c in range(channels):
+            share = mean[c] / np.float32(cells)
+            for h in range(hidden.shape[0]):
+                hidden[h] += share * squeeze[c, h]
+        gates[:] = excite_bias
+        for h in range(hidden.shape[0]):
+            if hidden[h] > ZERO_F32:
+                for g in range(gates.shape[0]):
+                    gates[g] += hidden[h] * excite[h, g]
+        for c in range(channels):
+            gates[c] = np.float32(1) / (np.float32(1) + np.exp(-gates[c]))
+        for cell in range(cells):
+            for c in range(channels):
+                gated = load(y[row, cell, c]) * gates[c] + gates[channels + c]
+                x[row, cell, c] = store(max(gated + load(x[row, cell, c]), ZERO_F32))
+
+
+def plane_priors(hidden: Activations, weight: F32, bias: F32, counts: U16, actions: U16, priors: F32) -> None:
+    """Priors over the legal actions: the last 1x1 convolution only where it is asked for, then softmax.
+
+    hidden `[n, cells, channels]`, weight `[policy_planes, channels]`, priors `[sum of counts]`.
+    """
+    cells, channels = hidden.shape[1:]
+    lanes = np.empty(LANES, np.float32)
+    at = 0
+    for row in range(counts.shape[0]):
+        end = at + int(counts[row])
+        for k in range(at, end):
+            cell = int(actions[k]) % cells
+            plane = int(actions[k]) // cells
+            lanes[:] = ZERO_F32
+            for c in range(0, channels, LANES):
+                for j in range(LANES):
+                    lanes[j] += load(hidden[row, cell, c + j]) * weight[plane, c + j]
+            total = bias[plane]
+            for j in range(LANES):
+                total += lanes[j]
+            priors[k] = total
+        softmax(priors[at:end])
+        at = end
+
+
+def flat_priors(logits: F32, counts: U16, actions: U16, priors: F32) -> None:
+    """Priors over the legal actions out of all logits `[n, actions]`."""
+    at = 0
+    for row in range(counts.shape[0]):
+        end = at + int(counts[row])
+        for k in range(at, end):
+            priors[k] = logits[row, int(actions[k])]
+        softmax(priors[at:end])
+        at = end
+
+
+def softmax(logits: F32) -> None:
+    """In place. Nothing happens to an empty list."""
+    largest = np.float32(-np.inf)
+    for logit in logits:
+        largest = max(largest, logit)
+    total = ZERO_F32
+    for k in range(logits.shape[0]):
+        logits[k] = np.exp(logits[k] - largest)
+        total += logits[k]
+    for k in range(logits.shape[0]):
+        logits[k] /= total
+
+
+KERNELS = (
+    add_scaled,
+    add_bits,
+    finish_start,
+    softmax,
+    start_block,
+    squeeze_excite_add,
+    plane_priors,
+    flat_priors,
+)
+"""Those that call others come after them."""

@@ -1,0 +1,44 @@
+"""Reading and writing the numbers of a network in jitted code: float32, or bfloat16 as its 16 bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+
+@intrinsic
+def load_bf16(_typingctx: Any, _bits: Any) -> Any:
+    """The float32 of a bfloat16 given as uint16: the same bits, with 16 zeros behind."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        wide = builder.shl(builder.zext(args[0], ir.IntType(32)), ir.Constant(ir.IntType(32), 16))
+        return builder.bitcast(wide, ir.FloatType())
+
+    return types.float32(types.uint16), codegen
+
+
+@intrinsic
+def store_bf16(_typingctx: Any, _number: Any) -> Any:
+    """The uint16 of the bfloat16 nearest to a finite float32, ties to even."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        word = ir.IntType(32)
+        bits = builder.bitcast(args[0], word)
+        odd = builder.and_(builder.lshr(bits, ir.Constant(word, 16)), ir.Constant(word, 1))
+        rounded = builder.add(builder.add(bits, ir.Constant(word, 0x7FFF)), odd)
+        return builder.trunc(builder.lshr(rounded, ir.Constant(word, 16)), ir.IntType(16))
+
+    return types.uint16(types.float32), codegen
+
+
+@intrinsic
+def same_f32(_typingctx: Any, _number: Any) -> Any:
+    """A float32 as it is: `load` and `store` of a float32 network."""
+
+    def codegen(_context: Any, _builder: Any, _signature: Any, args: Any) -> Any:
+        return args[0]
+
+    return types.float32(types.float32), codegen

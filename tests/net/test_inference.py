@@ -1,0 +1,266 @@
+"""Inference against the plain network in eval mode, on every engine that runs without a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from net_shapes import (
+    CHESS_SHAPE,
+    FOUR_SHAPE,
+    GO_SHAPE,
+    THREE_SHAPE,
+    naive_planes,
+    random_legal,
+    random_words,
+)
+
+from games.spec import Game
+from net.architectures import Architecture, build
+from net.batches import Batch
+from net.cpu_engine import CpuEngine, cut, padded
+from net.engines import Engine
+from net.folding import fold
+from net.inference import Inference
+from net.modules import Network
+from net.torch_engine import TorchEngine
+from net.weights import BadWeights, WeightsMeta, save
+
+SE_WDL = Architecture(2, 16, True, 8, value_channels=2, value_hidden=16, value_head="wdl")
+ODD_TANH = Architecture(1, 20, flat_policy_channels=3, value_channels=1, value_hidden=24, value_head="tanh")
+CASES = [
+    (CHESS_SHAPE, 8, SE_WDL),
+    (CHESS_SHAPE, 2, ODD_TANH),
+    (FOUR_SHAPE, 1, ODD_TANH),
+    (THREE_SHAPE, 1, SE_WDL),
+    (GO_SHAPE, 2, SE_WDL),
+]
+NAMES = [f"{game.name}-{sizes.value_head}" for game, _, sizes in CASES]
+ENGINES = ["cpu float32", "cpu bfloat16", "torch float32", "torch bfloat16"]
+
+
+def trained_like(sizes: Architecture, game: Game, history: int, seed: int = 0) -> Network:
+    """A network whose every parameter and running statistic matters."""
+    torch.manual_seed(seed)
+    network = build(sizes, game, history)
+    for name, tensor in network.state_dict().items():
+        if name.endswith(("norm.weight", "running_var")):
+            tensor.uniform_(0.5, 1.5)
+        elif name.endswith(("bias", "running_mean")):
+            tensor.normal_(std=0.3)
+        elif name.endswith(("out.weight", "excite.weight")):
+            tensor.normal_(std=0.3 / np.sqrt(tensor[0].numel()) * 3)
+    return network.eval()
+
+
+def a_batch(game: Game, history: int, rows: int, seed: int = 0) -> Batch:
+    rng = np.random.default_rng(seed)
+    return Batch(random_words(game, history, rows, rng), *random_legal(game, rows, rng))
+
+
+def make_engine(kind: str, network: Network, game: Game, history: int) -> Engine:
+    dtype = torch.bfloat16 if "bf" in kind else torch.float32
+    if kind.startswith("cpu"):
+        return CpuEngine(fold(network), game, history, dtype, threads=2)
+    return TorchEngine(fold(network), game, history, "cpu", dtype, buckets=(4, 16, 128), in_flight=2)
+
+
+def naive_answers(
+    network: Network, game: Game, history: int, batch: Batch
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    with torch.no_grad():
+        logits, values = network(torch.from_numpy(naive_planes(batch.features, game, history)))
+    priors, at = [], 0
+    for row, count in enumerate(batch.counts):
+        legal = logits[row, batch.actions[at : at + count].astype(np.int64)].double().numpy()
+        priors.append(np.exp(legal - legal.max()) / np.exp(legal - legal.max()).sum())
+        at += int(count)
+    if values.shape[1] == 3:
+        return np.concatenate(priors), values.double().softmax(1).numpy()
+    value = np.tanh(values[:, 0].double().numpy())
+    return np.concatenate(priors), np.stack([(1 + value) / 2, 0 * value, (1 - value) / 2], axis=1)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+@pytest.mark.parametrize(("game", "history", "sizes"), CASES, ids=NAMES)
+def test_an_engine_answers_what_the_plain_network_answers(
+    kind: str, game: Game, history: int, sizes: Architecture
+) -> None:
+    network, batch = trained_like(sizes, game, history), a_batch(game, history, 13)
+    engine = make_engine(kind, network, game, history)
+    engine.start(batch, 0)
+    priors, wdl = engine.finish(0)
+    engine.close()
+    expected_priors, expected_wdl = naive_answers(network, game, history, batch)
+    near = 0.06 if "bf" in kind else 1e-3
+    assert priors.dtype == np.float16
+    assert wdl.dtype == np.float32
+    np.testing.assert_allclose(priors, expected_priors, atol=near / 4, rtol=near)
+    np.testing.assert_allclose(wdl, expected_wdl, atol=near / 2 if "bf" in kind else 1e-5)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_a_rows_answer_does_not_depend_on_its_batch_mates(kind: str) -> None:
+    game, history = CHESS_SHAPE, 2
+    engine = make_engine(kind, trained_like(SE_WDL, game, history), game, history)
+    batch = a_batch(game, history, 103)
+    engine.start(batch, 0)
+    priors, wdl = engine.finish(0)
+    at = 0
+    for row in range(10):
+        end = at + int(batch.counts[row])
+        alone = Batch(batch.features[row : row + 1], batch.counts[row : row + 1], batch.actions[at:end])
+        engine.start(alone, 1)
+        own_priors, own_wdl = engine.finish(1)
+        near = 0.02 if "bf" in kind else 1e-6
+        np.testing.assert_allclose(own_priors, priors[at:end], atol=near, rtol=2e-3)
+        np.testing.assert_allclose(own_wdl[0], wdl[row], atol=near)
+        at = end
+    engine.close()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_bits_beyond_the_board_change_nothing(kind: str) -> None:
+    game = FOUR_SHAPE
+    engine = make_engine(kind, trained_like(ODD_TANH, game, 1), game, 1)
+    batch = a_batch(game, 1, 5)
+    stray = Batch(batch.features | np.uint64(0x7FF << 42), batch.counts, batch.actions)
+    for slot, asked in enumerate((batch, stray)):
+        engine.start(asked, slot)
+    (priors, wdl), (stray_priors, stray_wdl) = engine.finish(0), engine.finish(1)
+    engine.close()
+    np.testing.assert_array_equal(priors, stray_priors)
+    np.testing.assert_array_equal(wdl, stray_wdl)
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_two_batches_in_flight_keep_their_answers_apart(kind: str) -> None:
+    game = FOUR_SHAPE
+    engine = make_engine(kind, trained_like(ODD_TANH, game, 1), game, 1)
+    batches = [a_batch(game, 1, rows, seed=rows) for rows in (9, 5)]
+    alone = []
+    for batch in batches:
+        engine.start(batch, 0)
+        alone.append(engine.finish(0))
+    for slot, batch in enumerate(batches):
+        engine.start(batch, slot)
+    for slot in (1, 0):
+        priors, wdl = engine.finish(slot)
+        np.testing.assert_array_equal(priors, alone[slot][0])
+        np.testing.assert_array_equal(wdl, alone[slot][1])
+    engine.close()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_new_weights_answer_as_a_new_engine_with_them_would(kind: str) -> None:
+    game = THREE_SHAPE
+    old, new = (trained_like(SE_WDL, game, 1, seed) for seed in (1, 2))
+    batch = a_batch(game, 1, 6)
+    answers = []
+    for first, then in ((old, new), (new, None)):
+        engine = make_engine(kind, first, game, 1)
+        if then is not None:
+            engine.set_weights(fold(then))
+        engine.start(batch, 0)
+        answers.append(engine.finish(0))
+        engine.close()
+    np.testing.assert_array_equal(answers[0][0], answers[1][0])
+    np.testing.assert_array_equal(answers[0][1], answers[1][1])
+
+
+def test_the_folded_network_is_the_eval_network_and_not_the_training_one() -> None:
+    game = THREE_SHAPE
+    network, batch = trained_like(SE_WDL, game, 1), a_batch(game, 1, 12)
+    engine = make_engine("cpu float32", network, game, 1)
+    engine.start(batch, 0)
+    folded = engine.finish(0)[0].astype(np.float64)
+    engine.close()
+    in_eval = naive_answers(network, game, 1, batch)[0]
+    in_training = naive_answers(network.train(), game, 1, batch)[0]
+    assert np.abs(folded - in_eval).max() < 1e-3
+    assert np.abs(folded - in_training).max() > 1e-2
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 8, 64, 65, 127, 128, 500])
+def test_chunks_cover_all_rows_once_and_pad_only_the_end(rows: int) -> None:
+    chunks = cut(rows, 64, threads=2)
+    assert [row for start, stop in chunks for row in range(start, stop)] == list(range(rows))
+    assert sum(padded(stop - start) for start, stop in chunks) <= rows + 3
+    assert all(0 < stop - start <= 64 for start, stop in chunks)
+
+
+@pytest.fixture(scope="module")
+def inference(tmp_path_factory: pytest.TempPathFactory) -> Inference:
+    path = tmp_path_factory.mktemp("weights") / "net.safetensors"
+    save(path, trained_like(ODD_TANH, FOUR_SHAPE, 1), WeightsMeta("four_shape", 1, ODD_TANH, version=4))
+    found = Inference(FOUR_SHAPE, 1, threads=1, max_rows=40)
+    found.load(path)
+    return found
+
+
+def test_a_probe_chooses_a_bucket_as_target(inference: Inference) -> None:
+    assert inference.buckets == (1, 4, 8, 16, 32, 40)
+    assert inference.target_rows in inference.rows_per_second
+    assert inference.target_rows <= inference.max_rows == 40
+    assert inference.version == 4
+
+
+def test_more_rows_than_the_largest_batch_are_run_in_parts(inference: Inference) -> None:
+    batch = a_batch(FOUR_SHAPE, 1, 101)
+    priors, wdl = inference.run(batch.features, batch.counts, batch.actions)
+    ends = np.cumsum(batch.counts)
+    last = batch.features[100:], batch.counts[100:], batch.actions[ends[99] :]
+    own_priors, own_wdl = inference.run(*last)
+    np.testing.assert_allclose(priors[ends[99] :], own_priors, atol=0.01)
+    np.testing.assert_allclose(wdl[100:], own_wdl, atol=0.01)
+
+
+def test_no_rows_give_no_answers(inference: Inference) -> None:
+    batch = a_batch(FOUR_SHAPE, 1, 1)
+    priors, wdl = inference.run(batch.features[:0], batch.counts[:0], batch.actions[:0])
+    assert (priors.shape, wdl.shape) == ((0,), (0, 3))
+
+
+def test_bad_weights_leave_the_old_network_in_place(inference: Inference, tmp_path: Path) -> None:
+    batch = a_batch(FOUR_SHAPE, 1, 3)
+    before = inference.run(batch.features, batch.counts, batch.actions)
+    (tmp_path / "bad").write_bytes(b"no weights")
+    with pytest.raises(BadWeights):
+        inference.load(tmp_path / "bad")
+    after = inference.run(batch.features, batch.counts, batch.actions)
+    np.testing.assert_array_equal(before[0], after[0])
+    assert inference.version == 4
+
+
+def test_arrays_that_do_not_fit_are_refused(inference: Inference) -> None:
+    features, counts, actions = (lambda b: (b.features, b.counts, b.actions))(a_batch(FOUR_SHAPE, 1, 4))
+    for wrong in (
+        (features[:, :1], counts, actions),
+        (features, counts, actions[1:]),
+        (features, counts, np.full_like(actions, 7)),
+        (features, counts.astype(np.int64), actions),
+        (features[:1], np.array([8], np.uint16), np.zeros(8, np.uint16)),
+        (features, counts, actions[:, None]),
+    ):
+        with pytest.raises(ValueError):
+            inference.run(*wrong)
+
+
+def test_more_batches_than_may_be_in_flight_are_refused(inference: Inference) -> None:
+    batch = a_batch(FOUR_SHAPE, 1, 2)
+    tickets = [inference.submit(batch.features, batch.counts, batch.actions) for _ in range(2)]
+    with pytest.raises(RuntimeError, match="in flight"):
+        inference.submit(batch.features, batch.counts, batch.actions)
+    for ticket in tickets:
+        inference.collect(ticket)
+    with pytest.raises(RuntimeError, match="not in flight"):
+        inference.collect(tickets[0])
+
+
+def test_running_without_weights_is_an_error_that_says_so() -> None:
+    batch = a_batch(FOUR_SHAPE, 1, 2)
+    with pytest.raises(RuntimeError, match="no weights are loaded"):
+        Inference(FOUR_SHAPE, 1).run(batch.features, batch.counts, batch.actions)

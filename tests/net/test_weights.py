@@ -1,0 +1,167 @@
+"""Weights files: what goes in comes out, and what must not be played with is refused with a reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from net_shapes import CHESS_SHAPE, FOUR_SHAPE, THREE_SHAPE
+
+from net import create
+from net.architectures import PRESETS, Architecture, build
+from net.modules import Network
+from net.weights import BadWeights, WeightsMeta, from_bytes, load, read_meta, save, to_bytes
+
+SIZES = Architecture(1, 8, squeeze_excitation=True, squeeze_channels=4, value_head="wdl")
+META = WeightsMeta("four_shape", 2, SIZES, step=70, version=3)
+Tensors = dict[str, torch.Tensor]
+
+
+def a_network() -> Network:
+    torch.manual_seed(5)
+    return build(SIZES, FOUR_SHAPE, 2)
+
+
+def changed(edit: Callable[[Tensors], object], header: Callable[[dict[str, str]], object] = len) -> bytes:
+    """A weights file with its tensors or metadata changed."""
+    data = to_bytes(a_network(), META)
+    tensors = safetensors.torch.load(data)
+    (length,) = struct.unpack_from("<Q", data)
+    metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+    edit(tensors)
+    header(metadata)
+    return safetensors.torch.save(tensors, metadata)
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(BadWeights) as error:
+        from_bytes(data, game=FOUR_SHAPE, history=2)
+    return str(error.value)
+
+
+def test_weights_come_back_as_they_were_saved(tmp_path: Path) -> None:
+    network = a_network()
+    digest = save(tmp_path / "net.safetensors", network, META)
+    loaded, meta = load(tmp_path / "net.safetensors", game=FOUR_SHAPE, history=2)
+    assert meta == META
+    assert digest == hashlib.sha256((tmp_path / "net.safetensors").read_bytes()).hexdigest()
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(tensor, loaded.state_dict()[name]), name
+
+
+def test_saving_leaves_no_other_file_behind(tmp_path: Path) -> None:
+    save(tmp_path / "net.safetensors", a_network(), META)
+    assert [path.name for path in tmp_path.iterdir()] == ["net.safetensors"]
+
+
+def test_a_loaded_network_is_in_eval_mode() -> None:
+    loaded, _ = from_bytes(to_bytes(a_network(), META), game=FOUR_SHAPE, history=2)
+    assert not any(module.training for module in loaded.modules())
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 a pickle in a zip file", b"\xff" * 64, bytes(16)])
+def test_what_is_no_safetensors_file_is_refused(data: bytes) -> None:
+    assert "not a" in refusal(data)
+
+
+@pytest.mark.parametrize("kept", [4, 40, 1000, -1])
+def test_a_file_that_was_cut_off_is_refused(kept: int) -> None:
+    reason = refusal(to_bytes(a_network(), META)[:kept])
+    assert "fetch it again" in reason
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadWeights, match="cannot be read"):
+        load(tmp_path / "none", game=FOUR_SHAPE, history=2)
+
+
+def test_weights_of_another_game_are_refused() -> None:
+    data = to_bytes(a_network(), META)
+    with pytest.raises(BadWeights, match="for the game four_shape, this run plays chess_shape"):
+        from_bytes(data, game=CHESS_SHAPE, history=2)
+
+
+def test_weights_for_another_history_are_refused() -> None:
+    data = to_bytes(a_network(), META)
+    with pytest.raises(BadWeights, match="history of 2 positions, this run sends 8"):
+        from_bytes(data, game=FOUR_SHAPE, history=8)
+
+
+def broken_architecture(**fields: object) -> Callable[[dict[str, str]], object]:
+    text = json.dumps(json.loads(SIZES.to_json()) | fields)
+    return lambda metadata: metadata.update(architecture=text)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        broken_architecture(blocks=0),
+        broken_architecture(channels=10**9),
+        broken_architecture(value_head="score"),
+        broken_architecture(attention=True),
+        lambda metadata: metadata.update(architecture="[1, 2"),
+        lambda metadata: metadata.pop("architecture"),
+    ],
+)
+def test_an_unknown_architecture_is_refused(edit: Callable[[dict[str, str]], object]) -> None:
+    assert "unknown architecture" in refusal(changed(len, edit))
+
+
+@pytest.mark.parametrize("field", ["history", "step", "version", "game"])
+def test_incomplete_metadata_are_refused(field: str) -> None:
+    assert "metadata" in refusal(changed(len, lambda metadata: metadata.pop(field)))
+
+
+def test_a_safetensors_file_of_another_program_is_refused() -> None:
+    assert "not a weights file of this program" in refusal(safetensors.torch.save({"x": torch.zeros(2)}))
+
+
+def test_missing_extra_and_misshapen_tensors_are_refused_by_name() -> None:
+    name = "blocks.0.first.conv.weight"
+    assert f"missing, the first is {name}" in refusal(changed(lambda tensors: tensors.pop(name)))
+    assert "the first is extra" in refusal(changed(lambda tensors: tensors.update(extra=torch.zeros(1))))
+    assert f"{name} has the shape [2]" in refusal(changed(lambda t: t.update({name: torch.zeros(2)})))
+    assert f"{name} holds torch.float16" in refusal(changed(lambda t: t.update({name: t[name].half()})))
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_not_finite_are_refused(number: float) -> None:
+    assert "not finite" in refusal(
+        changed(lambda tensors: tensors["value.out.weight"].view(-1)[1:2].fill_(number))
+    )
+
+
+def test_a_negative_variance_is_refused() -> None:
+    assert "variance" in refusal(changed(lambda tensors: tensors["start.norm.running_var"].fill_(-1)))
+
+
+@pytest.mark.parametrize("architecture", PRESETS.values(), ids=PRESETS.keys())
+def test_an_architecture_survives_json(architecture: Architecture) -> None:
+    assert Architecture.from_json(architecture.to_json()) == architecture
+
+
+def test_created_weights_depend_on_the_seed_and_on_nothing_else(tmp_path: Path) -> None:
+    arguments = ["--game", "tic_tac_toe", "--preset", "tiny", "--out"]
+    for name, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        assert create.main([*arguments, str(tmp_path / name), "--seed", seed]) == 0
+        torch.rand(3)
+    a, b, c = ((tmp_path / name).read_bytes() for name in "abc")
+    assert a == b
+    assert a != c
+    assert dataclasses.replace(read_meta(a), architecture=SIZES) == WeightsMeta("tic_tac_toe", 1, SIZES)
+
+
+def test_an_untrained_network_answers_near_uniform() -> None:
+    torch.manual_seed(0)
+    network = build(PRESETS["small"], THREE_SHAPE, 1).eval()
+    with torch.no_grad():
+        policy, value = network(torch.rand(16, 2, 3, 3).round())
+    assert (policy.softmax(1) - 1 / 9).abs().max() < 0.05
+    assert (value.softmax(1) - 1 / 3).abs().max() < 0.05
