@@ -48,8 +48,7 @@ class WeightsMeta:
 def to_bytes(module: Network, meta: WeightsMeta) -> bytes:
     """The weights file as bytes. The same weights and meta give the same bytes."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-    data: bytes = safetensors.torch.save(tensors, _to_strings(meta))
-    return data
+    return _with_metadata(safetensors.torch.save(tensors), _to_strings(meta))
 
 
 def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
@@ -139,6 +138,15 @@ def _header(data: bytes) -> dict[str, object]:
     if not isinstance(header, dict):
         raise BadWeights(not_ours)
     return header
+
+
+def _with_metadata(data: bytes, metadata: dict[str, str]) -> bytes:
+    """Put metadata into a file that has none. (safetensors itself writes them in an order of chance.)"""
+    (length,) = struct.unpack_from("<Q", data)
+    header = {"__metadata__": metadata} | json.loads(data[8 : 8 + length])
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data[8 + length :]
 
 
 def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
