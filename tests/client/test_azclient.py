@@ -1,0 +1,179 @@
+"""azclient: what it starts, what it says when it cannot, and what it does not import."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from client_server import FakeServer
+
+from client.config import Address, ClientConfig, parse_address
+from client.main import LastWords, default_spool, main
+from client.plan import count_gpus, devices_for, make_plan
+from protocol.errors import Code
+from protocol.messages import Goodbye
+from runtime.exits import Exit, Fatal
+from runtime.sockets import new_context
+
+HERE = Address("127.0.0.1", 5600)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("gpu-box", Address("gpu-box", 5600)),
+        ("gpu-box:5700", Address("gpu-box", 5700)),
+        ("[::1]:7", Address("::1", 7)),
+        ("fe80::1", Address("fe80::1", 5600)),
+    ],
+)
+def test_addresses_are_understood(text: str, address: Address) -> None:
+    """A host, or a host with its base port."""
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "a b", "tcp://host", "host:0", "host:65534", "host:x", "user@host"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    """With the part that is wrong."""
+    with pytest.raises(ValueError, match="is not a"):
+        parse_address(text)
+
+
+def test_three_ports_follow_from_the_base() -> None:
+    """Leaves, games and weights, announcements."""
+    address = Address("::1", 10)
+    assert (address.leaves, address.bulk, address.announce) == (
+        "tcp://[::1]:10",
+        "tcp://[::1]:11",
+        "tcp://[::1]:12",
+    )
+
+
+def test_auto_takes_the_gpus_or_else_the_server() -> None:
+    """Found without importing torch."""
+    assert devices_for("auto", 2) == ["cuda:0", "cuda:1"]
+    assert devices_for("auto", 0) == ["remote"]
+    with pytest.raises(Fatal, match="auto"):
+        devices_for("gpu", 1)
+
+
+def test_gpus_are_counted_by_their_device_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And by what CUDA_VISIBLE_DEVICES leaves of them."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    assert count_gpus(tmp_path) == 2
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert count_gpus(tmp_path) == 1
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert count_gpus(tmp_path) == 0
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "workers", "devices"),
+    [
+        ("auto", 0, 0, ["remote"] * 4),
+        ("auto", 2, 0, ["cuda:0", "cuda:1"]),
+        ("auto", 2, 3, ["cuda:0", "cuda:1", "cuda:0"]),
+        ("cpu", 2, 0, ["cpu"]),
+        ("remote", 2, 2, ["remote"] * 2),
+    ],
+)
+def test_the_plan_spreads_workers_over_devices(
+    device: str, gpus: int, workers: int, devices: list[str]
+) -> None:
+    """On a machine with four cores."""
+    config = ClientConfig("x", device=device, workers=workers)
+    plan = make_plan(config, HERE, Path("s"), gpus=gpus, cores=4)
+    assert [argv[argv.index("--device") + 1] for argv in plan.workers] == devices
+    assert [argv[argv.index("--index") + 1] for argv in plan.workers] == [
+        str(index) for index in range(len(devices))
+    ]
+    assert "--warm-only" in plan.prepare
+
+
+def test_own_cpu_networks_share_the_cores() -> None:
+    """Two workers on four cores have two threads each."""
+    plan = make_plan(ClientConfig("x", device="cpu", workers=2), HERE, Path("s"), gpus=0, cores=4)
+    assert all(argv[argv.index("--threads") + 1] == "2" for argv in plan.workers)
+
+
+def test_a_childs_error_line_becomes_azclients() -> None:
+    """Its other lines are passed on as they come."""
+    passed: list[bytes] = []
+    words = LastWords(passed.append)
+    for part in (b"one\ntw", b"o\nworker: err", b"or: it is too old\n"):
+        words(part)
+    assert passed == [b"one\n", b"two\n"]
+    assert words.error == "it is too old"
+
+
+def test_each_server_has_its_own_spool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Under the user's data folder."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_spool(Address("../x", 5)).parent == tmp_path / "azselfplay" / "spool"
+
+
+@pytest.mark.parametrize("flags", [["--server", "a b"], ["--server", "x", "--workers", "-1"]])
+def test_senseless_settings_end_with_78(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, no traceback."""
+    assert main(flags) == Exit.CONFIG
+    assert "error: " in capsys.readouterr().err
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """No torch, Numba, NumPy or ZeroMQ before a worker starts."""
+    code = (
+        "import sys, contextlib\nfrom client.main import main\n"
+        "with contextlib.suppress(SystemExit): main(['--help'])\n"
+        "print('heavy:', {'torch', 'numba', 'numpy', 'zmq'} & set(sys.modules))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "azclient --server gpu-box" in result.stdout
+    assert "heavy: set()" in result.stdout
+
+
+def test_a_remote_worker_imports_no_torch() -> None:
+    """Only a worker with its own network does."""
+    code = "import sys, client.worker\nprint('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
+
+
+def run_azclient(*flags: str) -> tuple[int, str]:
+    argv = [sys.executable, "-m", "client.main", *flags]
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return result.returncode, result.stderr
+
+
+def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
+    """And says what to check."""
+    flags = ("--server", "127.0.0.1:1", "--max-wait", "0.1", "--spool", str(tmp_path))
+    code, text = run_azclient(*flags, "--device", "remote")
+    assert code == Exit.UNREACHABLE
+    assert "azclient: error: no azserver answered" in text
+    assert "Traceback" not in text
+
+
+def test_a_refused_protocol_version_ends_azclient_with_76(tmp_path: Path) -> None:
+    """And with the server's own words."""
+
+    async def scenario() -> tuple[int, str]:
+        context = new_context()
+        server = FakeServer(context, "tcp://127.0.0.1:*")
+        port = int(server.channel.socket.last_endpoint.rpartition(b":")[2])
+        server.refusal = Goodbye(Code.PROTOCOL_TOO_OLD, "this client speaks protocol 0: upgrade the client")
+        flags = ("--server", f"127.0.0.1:{port - 1}", "--spool", str(tmp_path), "--device", "remote")
+        try:
+            return await asyncio.to_thread(run_azclient, *flags)
+        finally:
+            server.close()
+            context.destroy(0)
+
+    code, text = asyncio.run(scenario())
+    assert code == Exit.PROTOCOL
+    assert "upgrade the client" in text
+    assert "Traceback" not in text
