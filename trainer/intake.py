@@ -46,6 +46,10 @@ class Intake:
         self.rejected: Counter[str] = Counter()
         """Games refused since the start, by code."""
 
+    def warm(self, record: GameRecord) -> None:
+        """Compile now (some seconds the first time) and not at the first game."""
+        self._verifier.check(record, self._expected, 0)
+
     def process(self, jobs: Sequence[Job], newest_version: int) -> Committed:
         """Check all jobs and commit them together; once this returns they may be acknowledged."""
         records: list[GameRecord] = []

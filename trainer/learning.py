@@ -102,6 +102,10 @@ class Learning:
     def step(self) -> int:
         return self._learner.step
 
+    def warm(self, record: GameRecord) -> None:
+        """Compile now (some seconds the first time) and not at the first step."""
+        self._sampler.warm(record)
+
     def fill(self, reader: StoreReader, newest: int) -> None:
         """Take the newest stored games into the window, as they stood there before the restart.
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from games import get_game
 from games.spec import Game
 from protocol.messages import Welcome
+from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
@@ -60,6 +63,8 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     folder.create(game.name, history)
     store = Store(folder.games, game.name)
     learning = Learning(config, game, history, welcome.network, folder.checkpoints)
+    intake = Intake(game, Expected.of(settings, game), store)
+    _warm(game, settings, intake, learning)
     log.info(
         "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
         folder.name,
@@ -81,4 +86,42 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             welcome.weights.step,
             learning.step,
         )
-    return Run(game, folder, store, Intake(game, Expected.of(settings, game), store), learning)
+    return Run(game, folder, store, intake, learning)
+
+
+def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, learning: Learning) -> None:
+    """Compile the replay of games before the first one comes."""
+    started = time.perf_counter()
+    record = one_ply(game, settings)
+    intake.warm(record)
+    learning.warm(record)
+    seconds = time.perf_counter() - started
+    if seconds > 1.0:
+        log.info("compiled the replay of %s in %.1f s (kept for the next start)", game.name, seconds)
+
+
+def one_ply(game: Game, settings: SelfPlaySettings) -> GameRecord:
+    """The first legal move of the run's start position, as a (mostly unfinished) game."""
+    try:
+        start = game.notation.state_from_text(settings.start)
+    except ValueError as error:
+        raise Fatal(f"the run's start position cannot be read: {error}", Exit.CONFIG) from error
+    legal = np.zeros(game.max_legal, dtype=np.uint16)
+    game.rules.legal_actions(start[None], 1, legal)
+    one = np.ones(1, dtype=np.uint16)
+    return GameRecord(
+        uid=bytes(16),
+        game=game.name,
+        start=settings.start,
+        max_plies=settings.max_plies or game.max_plies,
+        simulations=settings.simulations,
+        actions=legal[:1],
+        visited=one,
+        visit_actions=legal[:1],
+        visits=one,
+        root_values=np.zeros(1, dtype=np.float32),
+        flags=np.zeros(1, dtype=np.uint8),
+        versions=np.zeros(1, dtype=np.uint32),
+        outcome=0,
+        reason="",
+    )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from games.jit import specialise
 from games.spec import Game
+from protocol.records import GameRecord
 from trainer import sampler_kernel
 from trainer.window import Window
 
@@ -51,6 +52,12 @@ class Sampler:
         self._write = kernels["write_samples"]
         self._line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
         self._packed = np.zeros(game.feature_words(history), dtype=np.uint64)
+
+    def warm(self, record: GameRecord) -> None:
+        """Compile now (some seconds the first time) and not at the first step."""
+        window = Window(self._game, record.plies, len(record.visits) / record.plies)
+        window.add(record)
+        self.make(window, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
     def sample(self, window: Window, rng: np.random.Generator, count: int) -> Samples:
         """`count` positions, drawn uniformly and with replacement from a window that is not empty."""
