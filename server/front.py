@@ -255,9 +255,9 @@ class Front:
         if info != self.store.current:
             self.store.forget(info.sha256)
         elif not self.pool.working and self._trouble.empty():
-            self._trouble.put_nowait(
-                Fatal(f"the run's current weights cannot be used: {reason}", Exit.BAD_DATA)
-            )
+            what = f"the run's current weights cannot be used: {reason}"
+            to_do = f"delete {self.store.about} to begin with other weights (--weights, or untrained ones)"
+            self._trouble.put_nowait(Fatal(f"{what}; {to_do}", Exit.BAD_DATA))
 
     # ---- timers -----------------------------------------------------------------------------
 

@@ -104,7 +104,14 @@ Instruction = SendBatch | Answer | Refuse
 
 
 def gather(pieces: tuple[Piece, ...]) -> LeafFrames:
-    """The frames of a batch. One whole request is passed on without a copy."""
+    """The frames of a batch, read-only, so that `runtime.sockets` sends them in place. One whole request
+    is passed on without a copy."""
+    frames = _joined(pieces)
+    frames.features.flags.writeable = False
+    return frames
+
+
+def _joined(pieces: tuple[Piece, ...]) -> LeafFrames:
     if len(pieces) == 1 and pieces[0].rows == pieces[0].of.rows:
         return pieces[0].of.frames
     features, counts, actions = [], [], []

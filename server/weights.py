@@ -31,7 +31,7 @@ class WeightsStore:
         self._folder = folder
         self._game = game
         self._kept = kept
-        self._about = folder / "current.json"
+        self.about = folder / "current.json"
 
     def path(self, sha256: bytes) -> Path:
         return self._folder / f"{sha256.hex()}.safetensors"
@@ -47,13 +47,13 @@ class WeightsStore:
         for part in self._folder.glob("*.part*"):
             part.unlink()
         try:
-            info = msgspec.json.decode(self._about.read_bytes(), type=WeightsInfo)
+            info = msgspec.json.decode(self.about.read_bytes(), type=WeightsInfo)
         except FileNotFoundError:
             return None
         except (msgspec.DecodeError, OSError) as error:
-            raise self._damaged(f"{self._about} cannot be read ({error})") from error
+            raise self._damaged(f"{self.about} cannot be read ({error})") from error
         if info.game != self._game:
-            raise self._damaged(f"{self._about} is for the game {info.game}, this run plays {self._game}")
+            raise self._damaged(f"{self.about} is for the game {info.game}, this run plays {self._game}")
         self._check_file(info)
         self.current = info
         return info
@@ -68,7 +68,7 @@ class WeightsStore:
 
     def adopt(self, info: WeightsInfo) -> None:
         """Make a file that is kept here the current one, for good."""
-        write_atomically(self._about, msgspec.json.encode(info))
+        write_atomically(self.about, msgspec.json.encode(info))
         self.current = info
         files = sorted(self._folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
         for path in files[: -self._kept]:

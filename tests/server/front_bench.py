@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
 
@@ -101,12 +101,15 @@ class Peer:
 class EchoEvaluator(Peer):
     """Plays evaluator `index`. While `holding` it takes batches and answers none."""
 
-    def __init__(self, bench: Bench, index: int = 0, target_rows: int = 32) -> None:
+    def __init__(
+        self, bench: Bench, index: int = 0, target_rows: int = 32, refuses: Collection[int] = ()
+    ) -> None:
+        """`refuses`: versions of weights that it does not take."""
         super().__init__(bench, "evaluators")
         self.holding = False
         self.held: list[tuple[Batch, list[memoryview]]] = []
         self.got_batch = asyncio.Event()
-        self.refuses: set[int] = set()
+        self.refuses = set(refuses)
         self.loaded: list[int] = []
         self.send(EvaluatorReady(index, "echo", target_rows, target_rows, 2))
 

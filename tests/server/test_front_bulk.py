@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from pathlib import Path
 
+import pytest
 from front_bench import (
     GAME,
     PATIENCE,
     Bench,
+    EchoEvaluator,
     Peer,
     Play,
+    play_beside_front,
 )
 
 from protocol.errors import Code
@@ -34,6 +38,8 @@ from protocol.messages import (
     WeightsWanted,
     decode,
 )
+from runtime.aio import first_cause
+from runtime.exits import Fatal
 from runtime.sockets import Channel, subscriber
 from server.port import peer_of
 
@@ -160,3 +166,16 @@ def test_weights_that_no_evaluator_takes_are_thrown_away_and_the_old_stay(play: 
         assert (await trainer.status())["weights_refused"] == 1
 
     play(scenario)
+
+
+def test_current_weights_that_nobody_can_use_end_the_server_with_a_way_out(tmp_path: Path) -> None:
+    async def scenario(bench: Bench) -> None:
+        EchoEvaluator(bench, refuses={0})
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        asyncio.run(play_beside_front(tmp_path, scenario))
+    fatal = first_cause(caught.value)
+    assert isinstance(fatal, Fatal)
+    assert "current.json" in str(fatal)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,8 @@ def test_weights_that_cannot_be_read_are_explained(tmp_path: Path) -> None:
     config = ServerConfig(weights=tmp_path / "none.safetensors")
     with pytest.raises(Fatal, match="cannot read --weights"):
         asyncio.run(first_weights(config, 1, store, Stop()))
+
+
+def test_the_front_never_imports_torch() -> None:
+    code = "import sys, server.app, server.main; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
