@@ -18,6 +18,7 @@ from client.requests import PATIENCE, RequestTable
 from protocol.errors import Code
 from protocol.frames import check_evaluations
 from protocol.messages import Evaluate, Evaluated, Refused, Welcome
+from runtime.logs import Repeated
 from search.leaf_batch import Evaluation, Leaf, LeafBatch, gather, scatter
 
 LEAVES_PER_MESSAGE = 128
@@ -67,6 +68,7 @@ class RemoteEvaluator:
         self._waiting: deque[tuple[Leaf, asyncio.Future[Evaluation]]] = deque()
         """Leaves not yet in a message; bounded by the number of searches, each has one leaf at most."""
         self._requests: RequestTable[_Asked] = RequestTable(patience)
+        self._repeated = Repeated(log)
         self._flush_comes = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -124,7 +126,8 @@ class RemoteEvaluator:
         if given_up is None:
             return
         asked, rows = given_up
-        log.warning("the server refuses %d leaves: %s (%s)", len(rows), message.reason, message.code)
+        text = f"the server refuses {len(rows)} leaves: {message.reason} ({message.code})"
+        self._repeated.warning(message.code, text, self._loop.time())
         for row in rows:
             if not asked.futures[row].done():
                 asked.futures[row].set_exception(LeafRefused(message.reason))
@@ -139,13 +142,17 @@ class RemoteEvaluator:
             taken = [waiting.popleft() for _ in range(rows)]
             batch = gather([leaf for leaf, _ in taken])
             self._requests.open(_Asked(batch, [future for _, future in taken]), rows)
+        self._send_taken()
+
+    def _send_taken(self) -> None:
         now = self._loop.time()
+        postponed = False
         for request, rows, asked in self._requests.take(now):
             batch = asked.batch
-            sent = self._send(Evaluate(request, rows), batch.features, batch.counts, batch.actions)
-            if not sent:
+            if not self._send(Evaluate(request, rows), batch.features, batch.counts, batch.actions):
                 self._requests.postpone(request, now + SEND_AGAIN)
-        if self._timer is None:
+                postponed = True
+        if postponed or self._timer is None:
             self._set_timer()
 
     def _set_timer(self) -> None:

@@ -11,9 +11,8 @@ import contextlib
 import json
 import logging
 import os
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,7 +23,7 @@ from runtime.aio import Stop, run
 from runtime.connection import Connection
 from runtime.exits import Exit, Fatal, guarded
 from runtime.ports import find_base_port
-from runtime.processes import Children
+from runtime.processes import Children, python_module
 from runtime.runs import RunFolder
 from runtime.sockets import new_context
 from runtime.view import View
@@ -39,6 +38,10 @@ EXAMPLES = (
     "azrun --game connect_four --minutes 5     five minutes, then one line of JSON",
     "azrun --run chess-1 --net small --simulations 200 --gpus 0,1",
 )
+
+
+Commands = Mapping[str, Sequence[str]]
+"""Command lines by name: server, trainer, then what plays."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +81,12 @@ class RunConfig:
 class Part:
     """One of the three processes, with its own stop so that they can be ended in order."""
 
-    def __init__(self, name: str, argv: Sequence[str], log_file: BinaryIO, env: dict[str, str]) -> None:
+    def __init__(self, name: str, argv: Sequence[str], log_file: BinaryIO) -> None:
         self.name = name
         self.stop = Stop()
         self._log_file = log_file
         self.children = Children(grace=GRACE, sink=self._write)
-        self.children.add(name, [sys.executable, "-m", *argv], env=env)
+        self.children.add(name, argv)
         self.ended = asyncio.Event()
 
     async def run(self) -> None:
@@ -104,13 +107,16 @@ class Part:
 class Launcher:
     """The three parts, the watcher and the view, for the time of one run."""
 
-    def __init__(self, settings: RunConfig) -> None:
+    def __init__(self, settings: RunConfig, port: int, commands: Commands | None = None) -> None:
+        """`commands` are the processes, `make_commands(settings, port)` unless given."""
         self.settings = settings
-        self.name = settings.run or f"{settings.game}-{settings.net}"
+        self.name = run_name(settings)
         self.folder = RunFolder(settings.runs, self.name)
-        self.port = settings.port or find_base_port()
+        self.port = port
+        self.commands = commands or make_commands(settings, port)
         self.figures: dict[str, Any] = {}
-        self._answered = asyncio.Event()
+        self.answered = asyncio.Event()
+        """Figures have come."""
 
     async def main(self, stop: Stop) -> None:
         """Run until the time is over or a signal comes; then end client, trainer and server in turn."""
@@ -127,8 +133,7 @@ class Launcher:
                 watcher = group.create_task(self._watch(view))
                 await self._time_over(stop)
                 at_end = dict(self.figures)
-                await self._end(parts)
-                watcher.cancel()
+                await self._end(parts, watcher)
             for key in ("evals_per_s", "mean_batch"):
                 self.figures[key] = at_end.get(key, 0.0)
 
@@ -152,16 +157,17 @@ class Launcher:
                 await stop.finishing.wait()
         stop.request()
 
-    async def _end(self, parts: list[Part]) -> None:
-        """Players first, so that what they have reaches the store; then a last look; then the rest."""
+    async def _end(self, parts: list[Part], watcher: asyncio.Task[None]) -> None:
+        """Players first, so that what they have reaches the store; then the trainer, then the rest."""
         server, trainer, *clients = parts
         for client in clients:
             await client.end()
-        self._answered.clear()
+        await trainer.end()
+        self.answered.clear()  # the trainer has said its last figures: one more look
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(3 * ASK_EVERY):
-                await self._answered.wait()
-        await trainer.end()
+                await self.answered.wait()
+        watcher.cancel()
         await server.end()
 
     async def _watch(self, view: View) -> None:
@@ -188,61 +194,82 @@ class Launcher:
         """Keep the trainer's last figures when it (or the server) has just restarted and has none yet."""
         trainer = figures.get("trainer") or self.figures.get("trainer") or {}
         self.figures = {**figures, "trainer": trainer}
-        self._answered.set()
+        self.answered.set()
 
     def _parts(self, files: contextlib.ExitStack) -> list[Part]:
-        """Server, trainer and, if wanted, the client."""
-        commands = {"server": self._server_argv(), "trainer": self._trainer_argv()}
-        if self.settings.client_workers:
-            commands["client"] = self._client_argv()
         self.folder.logs.mkdir(parents=True, exist_ok=True)
         return [
-            Part(name, argv, files.enter_context((self.folder.logs / f"azrun-{name}.log").open("ab")), {})
-            for name, argv in commands.items()
+            Part(name, argv, files.enter_context((self.folder.logs / f"azrun-{name}.log").open("ab")))
+            for name, argv in self.commands.items()
         ]
 
-    def _server_argv(self) -> list[str]:
-        settings = self.settings
-        return [
-            *("server.main", *_config_flag(settings.server_config)),
-            *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
-            *("--workers", str(settings.workers), "--games", str(settings.games)),
-            *("--self-play.simulations", str(settings.simulations)),
-            *("--port", str(self.port), "--run", self.name, "--runs", str(settings.runs)),
-        ]
 
-    def _client_argv(self) -> list[str]:
-        settings = self.settings
-        return [
-            *("client.main", *_config_flag(settings.client_config)),
-            *("--server", f"127.0.0.1:{self.port}", "--device", "remote", "--max-wait", "0"),
-            *("--workers", str(settings.client_workers), "--games", str(settings.games)),
-            *("--spool", str(self.folder.spool / "client")),
-        ]
+# ---- The three commands --------------------------------------------------------------------------
 
-    def _trainer_argv(self) -> list[str]:
-        settings = self.settings
-        return [
-            *("trainer", *_config_flag(settings.trainer_config)),
-            *("--server", f"127.0.0.1:{self.port}", "--run", self.name, "--runs", str(settings.runs)),
-        ]
+
+def run_name(settings: RunConfig) -> str:
+    return settings.run or f"{settings.game}-{settings.net}"
+
+
+def make_commands(settings: RunConfig, port: int) -> Commands:
+    """Server, trainer and, if wanted, the client, in this order."""
+    commands = {"server": _server(settings, port), "trainer": _trainer(settings, port)}
+    if settings.client_workers:
+        commands["client"] = _client(settings, port)
+    return commands
+
+
+def _server(settings: RunConfig, port: int) -> list[str]:
+    return python_module(
+        "server.main",
+        *_config_flag(settings.server_config),
+        *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
+        *("--workers", str(settings.workers), "--games", str(settings.games)),
+        *("--self-play.simulations", str(settings.simulations)),
+        *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
+    )
+
+
+def _trainer(settings: RunConfig, port: int) -> list[str]:
+    return python_module(
+        "trainer",
+        *_config_flag(settings.trainer_config),
+        *("--server", f"127.0.0.1:{port}", "--run", run_name(settings), "--runs", str(settings.runs)),
+    )
+
+
+def _client(settings: RunConfig, port: int) -> list[str]:
+    return python_module(
+        "client.main",
+        *_config_flag(settings.client_config),
+        *("--server", f"127.0.0.1:{port}", "--device", "remote", "--max-wait", "0"),
+        *("--workers", str(settings.client_workers), "--games", str(settings.games)),
+        *("--spool", str(RunFolder(settings.runs, run_name(settings)).spool / "client")),
+    )
 
 
 def _config_flag(file: Path | None) -> list[str]:
     return [] if file is None else ["--config", str(file)]
 
 
+# ---- The command line ----------------------------------------------------------------------------
+
+
 def _check(settings: RunConfig) -> None:
-    """What can be seen to be wrong before anything is started."""
-    about = RunFolder(settings.runs, settings.run or f"{settings.game}-{settings.net}")
-    if about.about.exists() and about.describe()["game"] != settings.game:
+    """What can be seen to be wrong before anything is started. Raises Fatal."""
+    from games.names import GAME_NAMES  # not at the top: --help does without NumPy
+
+    if settings.game not in GAME_NAMES:
+        raise Fatal(f"--game {settings.game!r} is not known; known: {', '.join(GAME_NAMES)}", Exit.CONFIG)
+    if settings.minutes < 0:
+        raise Fatal(f"--minutes must be 0 or more, not {settings.minutes}", Exit.CONFIG)
+    folder = RunFolder(settings.runs, run_name(settings))
+    if folder.about.exists() and folder.describe()["game"] != settings.game:
         raise Fatal(
-            f"run {about.name!r} in {about.path} plays {about.describe()['game']}, not {settings.game}; "
+            f"run {folder.name!r} in {folder.path} plays {folder.describe()['game']}, not {settings.game}; "
             "choose another --run name",
             Exit.BAD_DATA,
         )
-    if settings.minutes < 0:
-        raise Fatal(f"--minutes must be 0 or more, not {settings.minutes}", Exit.CONFIG)
 
 
 def _main() -> int:
@@ -253,7 +280,7 @@ def _main() -> int:
         description="Self-play, training and new weights on this machine, with one command.",
     )
     _check(settings)
-    launcher = Launcher(settings)
+    launcher = Launcher(settings, settings.port or find_base_port())
     run(launcher.main)
     print(json.dumps(launcher.summary()), flush=True)
     return int(Exit.OK)

@@ -47,6 +47,11 @@ def die_with_parent(death_signal: int = signal.SIGKILL) -> None:
         sys.exit(Exit.INTERRUPTED)
 
 
+def python_module(module: str, *flags: str) -> list[str]:
+    """The command line that runs a module of ours in a process of its own."""
+    return [sys.executable, "-m", module, *flags]
+
+
 def describe_exit(code: int) -> str:
     """`exit 78 (CONFIG)`, `killed by SIGKILL`."""
     if code < 0:

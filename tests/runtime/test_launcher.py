@@ -1,0 +1,101 @@
+"""azrun with stand-ins for the three commands: what it starts, how it ends them, what it prints last."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime import launcher
+from runtime.aio import Stop, run
+from runtime.exits import Exit
+from runtime.launcher import Launcher, RunConfig, make_commands
+from runtime.ports import find_base_port
+
+SERVER = """
+import sys, zmq
+from protocol.messages import *
+socket = zmq.Context().socket(zmq.ROUTER)
+socket.bind("tcp://127.0.0.1:" + sys.argv[1])
+trainer = {"games": 5, "positions": 50, "step": 3, "versions": {"workers": 2, "clients": 1},
+           "games_by_source": {"workers": 3, "clients": 2}}
+while True:
+    peer, header = socket.recv_multipart()
+    match decode(header):
+        case Hello():
+            answer = Welcome(1, "fake", "run", "chess", {}, 1, 1, 5.0, 30.0)
+        case GetStatus():
+            answer = Status({"evals_per_s": 7.5, "mean_batch": 2.5, "trainer": trainer})
+        case _:
+            continue
+    socket.send_multipart([peer, encode(answer)])
+"""
+NOTES_ITS_END = """
+import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+signal.sigwait([signal.SIGTERM])
+open(sys.argv[1], "a").write(sys.argv[2] + " ")
+"""
+
+
+def test_it_ends_players_before_the_trainer_and_sums_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first signal is followed by an orderly end, and the summary has the server's last figures."""
+    monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
+    port = find_base_port()
+    commands = {"server": [sys.executable, "-c", SERVER, str(port)]}
+    for name in ("trainer", "client"):
+        commands[name] = [sys.executable, "-c", NOTES_ITS_END, str(tmp_path / "ended"), name]
+    made = Launcher(RunConfig(runs=tmp_path, run="run"), port, commands)
+
+    async def main(stop: Stop) -> None:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            group.create_task(made.main(stop))
+            await made.answered.wait()
+            stop.request()
+
+    run(main)
+    assert (tmp_path / "ended").read_text().split() == ["client", "trainer"]
+    summary = json.loads(json.dumps(made.summary()))
+    assert summary == {
+        "games": 5,
+        "positions": 50,
+        "steps": 3,
+        "evals_per_s": 7.5,
+        "mean_batch": 2.5,
+        "versions": {"workers": 2, "clients": 1},
+        "games_by_source": {"workers": 3, "clients": 2},
+    }
+
+
+def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
+    """Run, game, port and search settings reach azserver; azclient and trainer dial that port."""
+    settings = RunConfig(game="connect_four", runs=tmp_path, simulations=9, games=8)
+    server, trainer, client = (" ".join(argv) for argv in make_commands(settings, 7000).values())
+    assert "-m server.main --game connect_four" in server
+    assert "--self-play.simulations 9 --port 7000 --run connect_four-tiny" in server
+    assert "-m client.main" in client
+    assert "--server 127.0.0.1:7000 --device remote" in client
+    assert "-m trainer --server 127.0.0.1:7000 --run connect_four-tiny" in trainer
+
+
+@pytest.mark.parametrize("flags", [["--minutes", "-1"], ["--game", "ludo"], ["--run", "a/b"]])
+def test_wrong_settings_end_it_before_anything_starts(
+    flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line on stderr, status CONFIG, no run folder."""
+    monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path / "runs"), *flags])
+    assert launcher.main() == Exit.CONFIG
+    assert capsys.readouterr().err.startswith("azrun: error: ")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_without_figures_the_summary_is_all_zero(tmp_path: Path) -> None:
+    """A run that was stopped before the server was up still prints its line."""
+    summary = Launcher(RunConfig(runs=tmp_path), 7000).summary()
+    assert summary["games"] == 0
+    assert summary["versions"] == {"workers": 0, "clients": 0}
