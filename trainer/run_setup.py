@@ -59,6 +59,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     except ValueError as error:
         raise Fatal(f"{error}; run the same version of server and trainer", Exit.PROTOCOL) from error
     history = settings.history or game.history
+    _check_window(config, game, settings)
     folder = RunFolder(config.runs, config.run or welcome.run)
     folder.create(game.name, history)
     store = Store(folder.games, game.name)
@@ -87,6 +88,19 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             learning.step,
         )
     return Run(game, folder, store, intake, learning)
+
+
+def _check_window(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:
+    """Fatal unless the longest game that can be fits into the window."""
+    longest = settings.max_plies or game.max_plies
+    visited = config.visited_per_position or game.mean_legal
+    needed = int(longest * max(1.0, game.max_legal / visited)) + 1
+    if config.window_positions < needed:
+        raise Fatal(
+            f"--window-positions {config.window_positions} is too small: the longest game of {game.name} "
+            f"needs {needed}",
+            Exit.CONFIG,
+        )
 
 
 def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, learning: Learning) -> None:

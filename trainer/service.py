@@ -209,8 +209,17 @@ class Service:
                 await self._publish(run)
                 published_step, published_at = turn.step, now
             if turn.step > saved_step and now - saved_at >= self._config.checkpoint_seconds:
-                await self._in_learning_thread(run.learning.save)
+                await self._save(run)
                 saved_step, saved_at = turn.step, now
+
+    async def _save(self, run: Run) -> None:
+        """A full disk must not stop training: the games and the checkpoint before are safe."""
+        try:
+            await self._in_learning_thread(run.learning.save)
+        except Fatal as fatal:
+            if fatal.code != Exit.DISK:
+                raise
+            log.error("%s", fatal)
 
     def _is_due(self, steps: int, seconds: float) -> bool:
         if steps <= 0:

@@ -190,7 +190,7 @@ class Store:
     def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
         """Store all in one transaction; a status for each entry, `retry` for all when the disk fails.
 
-        When this returns, every `stored` game is on the disk.
+        When this returns, every `stored` game is on the disk. Raises Fatal when the file is damaged.
         """
         try:
             with self._transaction():
@@ -204,6 +204,12 @@ class Store:
                 self._path,
             )
             return [RETRY] * len(entries)
+        except apsw.Error as error:
+            raise Fatal(
+                f"the game store {self._path} is damaged: {error}. Restore it from a backup, or move it away "
+                "to start a new one; clients keep the games that were not acknowledged.",
+                Exit.BAD_DATA,
+            ) from error
         for entry, status in zip(entries, statuses, strict=True):
             if status == STORED:
                 versions = (entry.version_min, entry.version_max)

@@ -12,6 +12,7 @@ from games.spec import Game
 from net.modules import Network
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta, to_bytes
+from runtime.exits import Fatal
 from trainer.loss import Targets, losses
 from trainer.optimizers import Recipe, make_optimizer
 from trainer.sampler import Samples
@@ -88,7 +89,13 @@ class Learner:
         return means
 
     def weights(self, version: int) -> bytes:
-        """The weights file of this moment."""
+        """The weights file of this moment. Raises Fatal if they are not all numbers."""
+        tensors = self.network.state_dict().values()
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
+            raise Fatal(
+                f"the network is not finite at step {self.step}; start again with a smaller --lr "
+                "(training goes on from the last checkpoint)"
+            )
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture, self.step, version)
         return to_bytes(self.network, meta)
 

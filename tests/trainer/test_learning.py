@@ -136,6 +136,8 @@ def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
     torch.nn.init.constant_(one._learner.network.value.out.bias, float("nan"))
     with pytest.raises(Fatal, match="smaller --lr"):
         one.turn(games(55), 55, 400)
+    with pytest.raises(Fatal, match="not finite"):
+        one.publish(0)
 
 
 def test_network_of_a_run_cannot_change(tmp_path: Path) -> None:

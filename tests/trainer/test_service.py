@@ -34,7 +34,7 @@ from protocol.messages import (
 )
 from protocol.records import GameRecord, sha256, to_bytes
 from protocol.settings import SelfPlaySettings
-from runtime.aio import Stop
+from runtime.aio import Stop, first_cause
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
 from runtime.sockets import BULK_LIMIT, Channel, new_context, router
@@ -105,12 +105,15 @@ def welcome(game: str = GAME.name) -> Welcome:
     return Welcome(1, "test", "run-1", game, settings, 1, 1, 5.0, 20.0, weights, "tiny", True)
 
 
-def a_server_and_trainer(tmp_path: Path, welcomed: Welcome) -> tuple[FakeServer, service.Service]:
+def a_server_and_trainer(
+    tmp_path: Path, welcomed: Welcome, **changes: object
+) -> tuple[FakeServer, service.Service]:
     port = find_base_port(7600)
     config = TrainerConfig(
         server=f"127.0.0.1:{port}", runs=str(tmp_path), device="cpu", cpu_threads=1,
         batch=32, min_positions=100, window_positions=5000, publish_steps=5,
     )  # fmt: skip
+    config = dataclasses.replace(config, **changes)  # type: ignore[arg-type]
     hello = Hello(PROTOCOL_VERSION, "trainer", "test")
     return FakeServer(port, welcomed), service.Service(config, hello)
 
@@ -150,18 +153,34 @@ def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: 
     assert list((folder / "tensorboard").glob("events*"))
 
 
-def test_run_folder_of_another_game_is_refused(tmp_path: Path) -> None:
-    """A server that plays another game than the run folder's ends the trainer, nothing is mixed."""
-    (tmp_path / "run-1").mkdir()
-    (tmp_path / "run-1" / "run.json").write_text('{"game": "connect_four", "history": 1}', encoding="utf-8")
+def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:
+    """What a trainer that cannot work with this server ends with."""
 
     async def scenario() -> None:
-        server, trainer = a_server_and_trainer(tmp_path, welcome())
+        server, trainer = a_server_and_trainer(tmp_path, welcome(), **changes)
         try:
             async with asyncio.timeout(TIMEOUT):
                 await trainer.main(Stop())
         finally:
             server.close()
 
-    with pytest.RaisesGroup(pytest.RaisesExc(Fatal, check=lambda error: error.code == Exit.BAD_DATA)):
+    with pytest.raises(BaseExceptionGroup) as caught:
         asyncio.run(scenario())
+    fatal = first_cause(caught.value)
+    assert isinstance(fatal, Fatal)
+    return fatal
+
+
+def test_run_folder_of_another_game_is_refused(tmp_path: Path) -> None:
+    """A server that plays another game than the run folder's ends the trainer, nothing is mixed."""
+    (tmp_path / "run-1").mkdir()
+    (tmp_path / "run-1" / "run.json").write_text('{"game": "connect_four", "history": 1}', encoding="utf-8")
+    assert end_of_trainer(tmp_path).code == Exit.BAD_DATA
+    assert not (tmp_path / "run-1" / "games.db").exists()
+
+
+def test_window_too_small_for_a_game_is_refused(tmp_path: Path) -> None:
+    """A window that the longest game would not fit into is refused before any game comes."""
+    fatal = end_of_trainer(tmp_path, window_positions=10, min_positions=5)
+    assert fatal.code == Exit.CONFIG
+    assert "--window-positions 10" in str(fatal)

@@ -103,6 +103,19 @@ def test_full_disk_sends_games_back(store: Store, caplog: pytest.LogCaptureFixtu
     assert store.totals.positions == 20
 
 
+def test_damage_while_running_ends_the_trainer(store: Store, tmp_path: Path) -> None:
+    """A file that turns out damaged ends the process with a message, and nothing is acknowledged."""
+    store.commit([entry(n, os.urandom(5000)) for n in range(50)])
+    store.close()
+    path = tmp_path / "games.db"
+    content = bytearray(path.read_bytes())
+    content[8192:] = os.urandom(len(content) - 8192)
+    path.write_bytes(content)
+    with pytest.raises(Fatal) as caught:
+        Store(path, "g").commit([entry(n) for n in range(100)])
+    assert caught.value.code == Exit.BAD_DATA
+
+
 _WRITER = """
 import sys
 from pathlib import Path
