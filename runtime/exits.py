@@ -6,6 +6,7 @@ The codes follow sysexits, so that a supervisor can tell what is worth retrying 
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -66,6 +67,10 @@ def guarded(main: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print(f"{command}: interrupted", file=sys.stderr, flush=True)
         return int(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has had enough (`--help | head`); nothing more may be written to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(Exit.OK)
     except Exception:
         traceback.print_exc()
         print(

@@ -64,7 +64,9 @@ def line(figures: Figures) -> str:
 def _trainer_state(figures: Figures) -> str:
     if not (figures.get("sessions") or {}).get("trainer"):
         return "absent"
-    waiting_for = (figures.get("trainer") or {}).get("waiting_for")
+    if not figures.get("trainer"):
+        return "starting"
+    waiting_for = figures["trainer"].get("waiting_for")
     return f"waiting for {waiting_for}" if waiting_for else "training"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -92,3 +94,21 @@ def test_guarded_reports_our_own_faults_with_traceback(capsys: pytest.CaptureFix
 
     assert guarded(main) == Exit.INTERNAL
     assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    """`azserver --help | head -1` ends without a word on stderr."""
+    code = (
+        "from runtime.exits import guarded\n"
+        "def main():\n    while True:\n        print('line ' * 1000, flush=True)\n"
+        "raise SystemExit(guarded(main))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

@@ -52,6 +52,7 @@ def test_figures_that_are_missing_are_dashes() -> None:
     assert dict(rows({}))["games"] == "-  (-/h)"
     assert "evals/s -" in line({})
     assert "trainer absent" in line({})
+    assert "trainer starting" in line({"sessions": {"trainer": 1}, "trainer": {}})
 
 
 def test_a_waiting_trainer_says_for_what() -> None:
