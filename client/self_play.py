@@ -17,6 +17,7 @@ from client.remote_evaluator import LeafRefused
 from games.spec import Game
 from protocol.records import POLICY_TARGET, BadRecord, GameRecord
 from protocol.settings import SelfPlaySettings
+from runtime.logs import Repeated
 from search.evaluator import Evaluator
 from search.mcts import SearchResult, search
 from search.moves import choose_action
@@ -155,6 +156,7 @@ class GamePool:
         self._keep = keep
         self._room = room
         self._finishing = finishing
+        self._repeated = Repeated(log)
         self._numbers = itertools.count()
 
     def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
@@ -169,7 +171,8 @@ class GamePool:
                 await self._play_and_keep(number)
             except (LeafRefused, BadRecord) as fault:
                 self.given_up += 1
-                log.warning("game %d given up (%s): %s", number, type(fault).__name__, fault)
+                kind = type(fault).__name__
+                self._repeated.warning(kind, f"a game is given up ({kind}): {fault}", time.monotonic())
                 await asyncio.sleep(PAUSE_AFTER_REFUSAL)
 
     async def _play_and_keep(self, number: int) -> None:

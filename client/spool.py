@@ -20,6 +20,8 @@ SUFFIX = ".game"
 REJECTED = "rejected"
 """Folder for games that the trainer refused or that cannot be read, each with a `.reason` file."""
 
+MAX_REJECTED = 1000
+"""Games kept there; beyond that the oldest are removed."""
 MAX_GAMES = 20_000
 """Games in one worker's spool; at some kB a game the bytes below are seldom what fills it."""
 MAX_BYTES = 512 * 1024 * 1024
@@ -145,4 +147,8 @@ class Spool:
         target.with_suffix(".reason").write_text(reason + "\n")
         path.rename(target)
         self.rejected += 1
+        kept = sorted(target.parent.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_ctime_ns)
+        for old in kept[:-MAX_REJECTED]:
+            old.unlink()
+            old.with_suffix(".reason").unlink(missing_ok=True)
         log.warning("game %s set aside in %s: %s", path.stem, target.parent, reason)

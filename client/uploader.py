@@ -92,12 +92,13 @@ class Uploader:
     async def _work(self) -> None:
         now = self._loop.time()
         self._instructions += self._uploads.tick(now)
-        writes = self._writes if now >= self._write_at else []
+        writes: list[_Write] = []
+        if now >= self._write_at:
+            # A list of its own in any case: games that finish while the thread works are not in it.
+            writes, self._writes = self._writes, []
         instructions, self._instructions = self._instructions, []
         if not writes and not instructions:
             return
-        if writes:
-            self._writes = []
         written, games, gone = await asyncio.to_thread(self._carry_out, writes, instructions)
         if writes:
             self._after_writing(writes, written)

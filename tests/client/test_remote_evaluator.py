@@ -195,6 +195,24 @@ def test_a_refusal_for_now_sends_the_request_again() -> None:
     asyncio.run(scenario())
 
 
+def test_a_message_that_the_socket_did_not_take_is_sent_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its queue was full: long before the patience for an answer is over, although that timer runs."""
+    monkeypatch.setattr("client.remote_evaluator.SEND_AGAIN", 0.01)
+
+    async def scenario() -> None:
+        wire, evaluator, _ = await one_leaf()
+        wire.open = False
+        evaluator.evaluate(random_leaf(np.random.default_rng(2)))
+        await asyncio.sleep(0)
+        assert len(wire.sent) == 1
+        wire.open = True
+        async with asyncio.timeout(5):
+            await wire.sent_twice.wait()
+        evaluator.close()
+
+    asyncio.run(scenario())
+
+
 def test_an_answer_that_is_no_answer_changes_nothing() -> None:
     """NaN or frames of the wrong size are reported, and the right answer is still taken."""
 

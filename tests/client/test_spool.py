@@ -103,6 +103,17 @@ def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:
     assert small.full
 
 
+def test_rejected_games_are_kept_in_a_bounded_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that rejects everything does not fill the disk."""
+    monkeypatch.setattr("client.spool.MAX_REJECTED", 2)
+    spool = opened(tmp_path)
+    fill(spool, 1, 2, 3)
+    for number in (1, 2, 3):
+        spool.set_aside(uid(number), "rejected")
+    assert {path.stem for path in (tmp_path / "rejected").glob("*.game")} == {uid(2).hex(), uid(3).hex()}
+    assert len(list((tmp_path / "rejected").iterdir())) == 4
+
+
 def test_writing_the_same_game_again_counts_once(tmp_path: Path) -> None:
     """A write that failed half-way is done again from the beginning."""
     spool = opened(tmp_path)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from client_records import record, uid
 
-from client.spool import Spool
+from client.spool import Spool, SpooledGame
 from client.uploader import Uploader
 from client.uploads import Uploads
 from protocol.messages import GameAck, PutGame
@@ -193,6 +194,35 @@ def test_a_waiting_uploader_uses_no_processor_time(tmp_path: Path) -> None:
         assert len(wakes) <= 3
 
     with_uploader(Spool(tmp_path), scenario)
+
+
+def test_a_game_that_finishes_while_the_thread_works_is_written_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It belongs to the next round, and `keep` does not return before that."""
+    spool = Spool(tmp_path)
+    reading, go_on = threading.Event(), threading.Event()
+    read = spool.read
+
+    def slow_read(uid: bytes) -> SpooledGame | None:
+        reading.set()
+        assert go_on.wait(10)
+        return read(uid)
+
+    monkeypatch.setattr(spool, "read", slow_read)
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        uploader.joined()
+        await uploader.keep(record(1))
+        await asyncio.to_thread(reading.wait, 10)
+        second = asyncio.ensure_future(uploader.keep(record(2)))
+        await asyncio.sleep(0)
+        go_on.set()
+        await second
+        assert uid(2).hex() in on_disk(tmp_path)
+        assert await server.expect(2) == [uid(1), uid(2)]
+
+    with_uploader(spool, scenario)
 
 
 def test_a_game_that_vanished_from_the_disk_does_not_block_the_others(tmp_path: Path) -> None:

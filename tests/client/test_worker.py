@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +14,8 @@ from client_naive import verify
 from client_server import FakeServer, info_of
 
 from client.options import WorkerOptions, parse
+from client.spool import Spool
+from client.spool_folders import claim, run_folder
 from client.worker import Worker
 from protocol.errors import Code
 from protocol.messages import Bye, Evaluate, GameAck, Goodbye, Hello, PutGame
@@ -94,6 +97,7 @@ def test_a_worker_plays_games_that_hold_and_uploads_them(tmp_path: Path) -> None
         assert record.source == "here/0"
         assert (record.seed, record.simulations) == (3, 8)
         assert set(record.versions.tolist()) == {7}
+    assert len({record.uid for record in site.bulk.records}) == len(site.bulk.records)
     assert isinstance(site.bulk.seen[0], Hello)
     assert spooled(tmp_path) == []
 
@@ -149,6 +153,31 @@ def test_games_without_a_trainer_stay_in_the_spool_for_the_next_start(tmp_path: 
 
     run_site(tmp_path, trainer, games=2)
     assert not left & {path.stem for path in spooled(tmp_path)}
+
+
+def test_games_survive_a_killed_worker(tmp_path: Path) -> None:
+    """SIGKILL in the middle of everything: whatever was sent is in the spool, whole, and goes out again."""
+
+    async def scenario(site: Site) -> None:
+        site.bulk.ack = lambda message: GameAck(message.uid, "retry", "no_trainer", 0.001)
+        endpoints = ("--bulk", site.options.bulk, "--leaves", site.options.leaves)
+        where = ("--spool", str(tmp_path / "killed"), "--games", "3")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "client.worker", *endpoints, *where
+        )
+        for _ in range(30):
+            await site.bulk.until(PutGame)
+            site.bulk.seen.clear()
+        process.kill()
+        await process.wait()
+
+    site = run_site(tmp_path, scenario, warm_only=True)
+    sent = {record.uid for record in site.bulk.records}
+    folder = claim(run_folder(tmp_path / "killed", "tic_tac_toe", "r1"), 0)
+    spool = Spool(folder.path)
+    assert sent <= set(spool.open())
+    assert spool.rejected == 0
+    folder.release()
 
 
 def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) -> Fatal:
