@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
-from games import GAME_NAMES, Game, get_game
+from games import Game, get_game
 from runtime import logs
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
@@ -55,7 +55,7 @@ class App:
             self._game: Game = get_game(config.game)
             self._self_play = resolve(config.self_play, self._game)
         except ValueError as error:
-            raise Fatal(f"{error} (games: {', '.join(GAME_NAMES)})", Exit.CONFIG) from error
+            raise Fatal(str(error), Exit.CONFIG) from error
         self._cores = len(os.sched_getaffinity(0))
         self._on_terminal = sys.stderr.isatty()
 
