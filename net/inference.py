@@ -59,7 +59,7 @@ class Inference:
     """`load` weights, then `run` batches, or `submit` and `collect` them.
 
     device        "cpu", "cuda" or "cuda:N"
-    threads       CPU threads that compute (0: one a core this process may use); without meaning on CUDA
+    threads       CPU threads that compute (None or 0: one a core this process may use)
     max_rows      largest batch (0: the largest usual bucket)
     target_rows   rows worth collecting for one batch (0: measured on the first load on a CPU, 512 on CUDA)
     in_flight     batches that may be submitted and not yet collected
@@ -71,7 +71,7 @@ class Inference:
         history: int,
         device: str = "cpu",
         *,
-        threads: int = 0,
+        threads: int | None = None,
         max_rows: int = 0,
         target_rows: int = 0,
         in_flight: int = 2,
@@ -196,20 +196,27 @@ class Inference:
         return "" if self._engine is None else f", {self._engine.name}"
 
     def _prepare(self) -> None:
-        """Run every bucket once (kernels are made, graphs captured) and find the target on a CPU."""
-        measured = not self.is_cuda and not self._wanted_target
-        first = made_up_batch(self.game, self.history, 1)
-        self.run(first.features, first.counts, first.actions)  # compiles, which is not to count
-        begin = time.perf_counter()
-        for bucket in self.buckets:
-            if time.perf_counter() - begin > PROBE_SECONDS and not self.is_cuda:
-                break
+        """Make what is made on first use (kernels, graphs), and find the target on a CPU."""
+        for bucket in self.buckets if self.is_cuda else (1,):
             batch = made_up_batch(self.game, self.history, bucket)
-            self.run(batch.features, batch.counts, batch.actions)
-            if measured and bucket >= min(_PROBE_ROWS_FROM, self.max_rows):
-                self.rows_per_second[bucket] = self._rate(batch)
-        if self.rows_per_second:
+            arrays = (batch.features, batch.counts, batch.actions)
+            for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # each slot has its graphs
+                self.collect(ticket)
+        if not self.is_cuda and not self._wanted_target:
+            self.rows_per_second = self._probe()
             self.target_rows = choose_target(self.rows_per_second)
+
+    def _probe(self) -> dict[int, float]:
+        """Rows per second by bucket, as far as PROBE_SECONDS reach; at least one bucket."""
+        found: dict[int, float] = {}
+        end = time.perf_counter() + PROBE_SECONDS
+        for bucket in (rows for rows in self.buckets if rows >= min(_PROBE_ROWS_FROM, self.max_rows)):
+            begin = time.perf_counter()
+            found[bucket] = self._rate(made_up_batch(self.game, self.history, bucket))
+            now = time.perf_counter()
+            if now + 2 * (now - begin) > end:  # the next bucket takes twice as long
+                break
+        return found
 
     def _rate(self, batch: Batch) -> float:
         """Rows a second, were all `threads` cores ours alone: other processes do not change the choice."""

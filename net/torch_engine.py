@@ -31,14 +31,13 @@ class TorchEngine:
         in_flight: int,
     ) -> None:
         self.name = f"torch {str(dtype).removeprefix('torch.')}"
-        self._on_cuda = torch.device(device).type == "cuda"
+        self._device = torch.device(device)
         self._forward = TorchForward(folded, game, history, device, dtype)
         self._buckets = buckets
         self._batches: dict[int, Batch] = {}
         words = game.feature_words(history)
         self._slots = [
-            Slot(self._forward, buckets[-1], words, game.max_legal, torch.device(device))
-            for _ in range(in_flight)
+            Slot(self._forward, buckets[-1], words, game.max_legal, self._device) for _ in range(in_flight)
         ]
         self._settle()
 
@@ -69,5 +68,5 @@ class TorchEngine:
 
     def _settle(self) -> None:
         """Slots have streams of their own: wait until what was written on the usual one is there."""
-        if self._on_cuda:
-            torch.cuda.synchronize()
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.spec import EndReason, Game, Notation, Rules
+from net.batches import Batch
 
 
 def _unused(*_: Any) -> Any:
@@ -83,3 +84,26 @@ def random_legal(
     counts[:1] = game.max_legal
     lists = [np.sort(rng.permutation(game.actions)[:count]) for count in counts]
     return counts, np.concatenate(lists).astype(np.uint16)
+
+
+def random_play(game: Game, rows: int, seed: int = 0) -> Batch:
+    """Positions of random games with their legal actions."""
+    rng = np.random.default_rng(seed)
+    features = np.zeros((rows, game.feature_words(game.history)), dtype=np.uint64)
+    line = np.zeros((rows + 1, game.state_words), dtype=np.uint64)
+    lists: list[npt.NDArray[np.uint16]] = []
+    n = 0
+    while len(lists) < rows:
+        legal = np.zeros(game.max_legal, dtype=np.uint16)
+        if n == 0:
+            game.rules.start(line[0])
+            n = 1
+        legal = legal[: game.rules.legal_actions(line, n, legal)]
+        if game.rules.end_reason(line, n, len(legal), False):
+            n = 0
+            continue
+        game.rules.encode(line, n, game.history, features[len(lists)])
+        lists.append(legal)
+        game.rules.play(line[n - 1], int(rng.choice(legal)), line[n])
+        n += 1
+    return Batch(features, np.array([len(legal) for legal in lists], np.uint16), np.concatenate(lists))

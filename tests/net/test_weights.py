@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import safetensors.torch
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from net_shapes import CHESS_SHAPE, FOUR_SHAPE, THREE_SHAPE
 
 from net import create
@@ -27,6 +29,9 @@ Tensors = dict[str, torch.Tensor]
 def a_network() -> Network:
     torch.manual_seed(5)
     return build(SIZES, FOUR_SHAPE, 2)
+
+
+WHOLE = to_bytes(a_network(), META)
 
 
 def changed(edit: Callable[[Tensors], object], header: Callable[[dict[str, str]], object] = len) -> bytes:
@@ -80,6 +85,21 @@ def test_a_file_that_was_cut_off_is_refused(kept: int) -> None:
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadWeights, match="cannot be read"):
         load(tmp_path / "none", game=FOUR_SHAPE, history=2)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(at=st.integers(0, 10**6), byte=st.integers(0, 255), in_header=st.booleans())
+def test_a_changed_byte_gives_a_reason_or_a_whole_network_but_no_other_error(
+    at: int, byte: int, in_header: bool
+) -> None:
+    data = bytearray(WHOLE)
+    (length,) = struct.unpack_from("<Q", data)
+    data[at % (8 + length if in_header else len(data))] = byte
+    try:
+        network, _ = from_bytes(bytes(data), game=FOUR_SHAPE, history=2)
+    except BadWeights:
+        return
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in network.state_dict().values())
 
 
 def test_weights_of_another_game_are_refused() -> None:

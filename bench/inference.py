@@ -1,0 +1,91 @@
+"""Positions a second that a network answers, for each batch size, with real chess positions.
+
+Wall-clock time, so on a busy machine the figures say how busy it is: compare only what was run side by side.
+`cpu_us` is the CPU time of one position in the best batch, which hardly depends on other processes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from games import get_game
+from games.spec import Game
+from net.architectures import PRESETS, build
+from net.inference import Inference
+from net.weights import WeightsMeta
+
+GAME = "chess"
+PRESETS_MEASURED = ("tiny", "small")
+HEADLINE = "small"
+BUCKETS = (8, 16, 32, 64, 128, 256, 512)
+SECONDS_PER_BUCKET = 0.8
+GAME_PLIES = 120
+
+Arrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
+
+
+def chess_like_batch(game: Game, rows: int, seed: int = 0) -> Arrays:
+    """`features`, `counts` and `actions` of positions from random games, always the same for a seed."""
+    rng = np.random.default_rng(seed)
+    features = np.zeros((rows, game.feature_words(game.history)), dtype=np.uint64)
+    line = np.zeros((GAME_PLIES, game.state_words), dtype=np.uint64)
+    legal = np.zeros(game.max_legal, dtype=np.uint16)
+    counts, actions = np.zeros(rows, dtype=np.uint16), []
+    row = 0
+    while row < rows:
+        game.rules.start(line[0])
+        for n in range(1, GAME_PLIES):
+            count = game.rules.legal_actions(line, n, legal)
+            if row == rows or game.rules.end_reason(line, n, count, False):
+                break
+            game.rules.encode(line, n, game.history, features[row])
+            counts[row] = count
+            actions.append(legal[:count].copy())
+            row += 1
+            game.rules.play(line[n - 1], int(rng.choice(legal[:count])), line[n])
+    order = rng.permutation(rows)
+    return features[order], counts[order], np.concatenate([actions[i] for i in order])
+
+
+def measure(inference: Inference, batch: Arrays) -> tuple[float, float]:
+    """Positions per second, and microseconds of CPU time per position."""
+    rows = len(batch[1])
+    inference.run(*batch)
+    begin, begin_cpu, runs = time.perf_counter(), time.process_time(), 0
+    while time.perf_counter() < begin + SECONDS_PER_BUCKET:
+        inference.run(*batch)
+        runs += 1
+    seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - begin_cpu
+    return runs * rows / seconds, cpu_seconds / (runs * rows) * 1e6
+
+
+def run(presets: Sequence[str] = PRESETS_MEASURED, device: str = "cpu") -> dict[str, float | int]:
+    """A table for each preset; `positions_per_s` is the best of the small network."""
+    game = get_game(GAME)
+    figures: dict[str, float | int] = {}
+    for preset in presets:
+        torch.manual_seed(0)
+        network = build(PRESETS[preset], game, game.history).eval()
+        begin = time.perf_counter()
+        inference = Inference(game, game.history, device)
+        inference.use(network, WeightsMeta(game.name, game.history, PRESETS[preset]))
+        figures[f"{preset}_load_s"] = round(time.perf_counter() - begin, 2)
+        figures[f"{preset}_target_rows"] = inference.target_rows
+        print(f"{preset}: {inference.device_name}, target {inference.target_rows} rows")
+        print(f"  {'rows':>5} {'positions/s':>12} {'CPU us each':>12}")
+        measured = {}
+        for rows in BUCKETS:
+            measured[rows] = measure(inference, chess_like_batch(game, rows))
+            print(f"  {rows:>5} {measured[rows][0]:>12.0f} {measured[rows][1]:>12.1f}")
+            figures[f"{preset}_{rows}"] = round(measured[rows][0])
+        best = max(measured.values())
+        figures[f"{preset}_best"], figures[f"{preset}_cpu_us"] = round(best[0]), round(best[1], 1)
+        inference.close()
+    if HEADLINE in presets:
+        figures["positions_per_s"] = figures[f"{HEADLINE}_best"]
+    return figures
