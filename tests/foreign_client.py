@@ -1,0 +1,347 @@
+"""A client of azserver written from docs/protocol.md alone: ZeroMQ, MessagePack, the standard library."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import struct
+import sys
+import time
+from dataclasses import dataclass, field
+
+import msgpack
+import zmq
+
+PROTOCOL = 1
+LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
+SAY_HELLO_AGAIN = ("hello_required", "session_unknown")
+Message = tuple[dict, list[bytes]]
+
+
+class Goodbye(Exception):
+    """The server ended or did not begin the session."""
+
+    def __init__(self, message: dict):
+        super().__init__(f"{message['code']}: {message['reason']}")
+        self.message = message
+
+
+class Refused(Exception):
+    """The server will not answer a request."""
+
+    def __init__(self, message: dict):
+        super().__init__(f"{message['code']}: {message['reason']}")
+        self.message = message
+
+
+class Channel:
+    """One DEALER connection: joins by itself, beats, and asks with a deadline."""
+
+    def __init__(self, address: str, role: str = "client", protocol: int = PROTOCOL):
+        self.socket = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.setsockopt(zmq.LINGER, 0)
+        self.socket.connect(address)
+        self.role = role
+        self.protocol = protocol
+        self.join = 0
+        self.welcome: dict = {}
+        self.sent_at = time.monotonic()
+
+    def send(self, header: dict, *frames: bytes) -> None:
+        """Send a header and its raw frames."""
+        self.socket.send_multipart([msgpack.packb(header), *frames])
+        self.sent_at = time.monotonic()
+
+    def receive(self, seconds: float) -> Message | None:
+        """Return the next message, or None when none came in time."""
+        if not self.socket.poll(max(0, int(seconds * 1000))):
+            return None
+        head, *frames = self.socket.recv_multipart()
+        return msgpack.unpackb(head), frames
+
+    def hello(self, deadline: float) -> dict:
+        """Say hello, again with growing random waits, until welcome; raise Goodbye when told off for good."""
+        hello = {"type": "hello", "protocol": self.protocol, "role": self.role}
+        hello |= {"name": "foreign", "software": "foreign client 1.0", "join": self.join}
+        wait = 0.2
+        while time.monotonic() < deadline:
+            self.send(hello)
+            answer = self._answer_to_hello(wait * random.uniform(1.0, 1.5))
+            if answer is not None and answer["type"] == "welcome":
+                self.welcome = answer
+                return answer
+            if answer is not None:
+                if not answer["retry_after"] and answer["code"] not in SAY_HELLO_AGAIN:
+                    raise Goodbye(answer)
+                time.sleep(min(answer["retry_after"], max(0.0, deadline - time.monotonic())))
+            wait = min(30.0, wait * 2)
+        raise TimeoutError("no answer to hello")
+
+    def _answer_to_hello(self, seconds: float) -> dict | None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            message = self.receive(left)
+            if message is not None and message[0]["type"] in ("welcome", "goodbye"):
+                return message[0]
+        return None
+
+    def beat(self) -> None:
+        """Send a ping when nothing else was sent for as long as welcome said."""
+        if self.welcome and time.monotonic() - self.sent_at >= self.welcome["heartbeat"]:
+            self.send({"type": "ping"})
+
+    def ask(self, header: dict, frames: list[bytes], wanted: dict, deadline: float, resend: float) -> Message:
+        """Send a request, again every `resend` seconds, until a message with the `wanted` entries comes."""
+        again = 0.0
+        while (now := time.monotonic()) < deadline:
+            if now >= again:
+                self.send(header, *frames)
+                again = now + resend
+            self.beat()
+            message = self.receive(min(again, deadline, now + 0.5) - now)
+            if message is None:
+                continue
+            if message[0]["type"] == "goodbye":
+                if message[0]["code"] not in SAY_HELLO_AGAIN:
+                    raise Goodbye(message[0])
+                self.join += 1
+                self.hello(deadline)
+                again = 0.0
+            elif message[0]["type"] == "refused" and message[0]["request"] == header.get("request", 0):
+                raise Refused(message[0])
+            elif all(message[0].get(key) == value for key, value in wanted.items()):
+                return message
+        raise TimeoutError(f"no answer to {header['type']}")
+
+    def close(self, *, bye: bool = True) -> None:
+        """Say bye and close; the bye is flushed for a moment at most."""
+        if bye:
+            self.send({"type": "bye"})
+        self.socket.close(linger=500 if bye else 0)
+
+
+def winner(board: list[int]) -> int:
+    """Return +1 or -1 for the player who has a line, else 0."""
+    for a, b, c in LINES:
+        if board[a] and board[a] == board[b] == board[c]:
+            return board[a]
+    return 0
+
+
+def pack(boards: list[list[int]], mover: int, history: int) -> bytes:
+    """Pack the newest `history` boards as words, own stones and the other's for each, newest first."""
+    words = []
+    for back in range(history):
+        board = boards[-1 - back] if back < len(boards) else [0] * 9
+        words += [sum(1 << cell for cell in range(9) if board[cell] == who) for who in (mover, -mover)]
+    return struct.pack(f"<{len(words)}Q", *words)
+
+
+def spread(total: int, cells: list[int]) -> dict[int, int]:
+    """Spread visits over cells as evenly as they go, leaving out cells that get none."""
+    each, more = divmod(total, len(cells))
+    visits = {cell: each + (at < more) for at, cell in enumerate(cells)}
+    return {cell: count for cell, count in visits.items() if count}
+
+
+@dataclass
+class Evaluation:
+    """What the server said about one position."""
+
+    priors: list[float]
+    wdl: tuple[float, float, float]
+    version: int
+
+
+@dataclass
+class Game:
+    """A game as it is played, in the columns of the record."""
+
+    game: str
+    max_plies: int
+    simulations: int
+    uid: bytes = field(default_factory=lambda: os.urandom(16))
+    start: str = ""
+    outcome: int = 0
+    reason: str = ""
+    actions: list[int] = field(default_factory=list)
+    visits: list[dict[int, int]] = field(default_factory=list)
+    root_values: list[float] = field(default_factory=list)
+    flags: list[int] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+
+    def record(self) -> bytes:
+        """Return the record's bytes."""
+        plies = len(self.actions)
+        cells = [cell for visits in self.visits for cell in sorted(visits)]
+        counts = [visits[cell] for visits in self.visits for cell in sorted(visits)]
+        return msgpack.packb(
+            {
+                "format": 1,
+                "uid": self.uid,
+                "game": self.game,
+                "start": self.start,
+                "max_plies": self.max_plies,
+                "simulations": self.simulations,
+                "outcome": self.outcome,
+                "reason": self.reason,
+                "seed": 0,
+                "source": "foreign",
+                "seconds": 0.5,
+                "actions": struct.pack(f"<{plies}H", *self.actions),
+                "visited": struct.pack(f"<{plies}H", *map(len, self.visits)),
+                "visit_actions": struct.pack(f"<{len(cells)}H", *cells),
+                "visits": struct.pack(f"<{len(counts)}H", *counts),
+                "root_values": struct.pack(f"<{plies}f", *self.root_values),
+                "flags": struct.pack(f"<{plies}B", *self.flags),
+                "versions": struct.pack(f"<{plies}I", *self.versions),
+            }
+        )
+
+
+class Client:
+    """Both connections of one player, and what it does over them; every call has a deadline in seconds."""
+
+    def __init__(self, host: str, port: int, seconds: float = 20.0):
+        self.seconds = seconds
+        self.leaves = Channel(f"tcp://{host}:{port}")
+        self.bulk = Channel(f"tcp://{host}:{port + 1}")
+        self.requests = 0
+        for channel in (self.leaves, self.bulk):
+            channel.hello(self.deadline())
+        self.settings = self.leaves.welcome["self_play"]
+
+    def deadline(self) -> float:
+        """Return the time at which what begins now must be over."""
+        return time.monotonic() + self.seconds
+
+    def evaluate(self, positions: list[tuple[bytes, list[int]]]) -> list[Evaluation]:
+        """Evaluate packed positions with their legal actions, whatever parts the answer comes in."""
+        self.requests += 1
+        header = {"type": "evaluate", "request": self.requests, "rows": len(positions)}
+        counts = [len(legal) for _, legal in positions]
+        actions = [action for _, legal in positions for action in legal]
+        frames = [b"".join(packed for packed, _ in positions)]
+        frames += [struct.pack(f"<{len(counts)}H", *counts), struct.pack(f"<{len(actions)}H", *actions)]
+        answers: dict[int, Evaluation] = {}
+        deadline = self.deadline()
+        wanted = {"type": "evaluated", "request": self.requests}
+        answer = self.leaves.ask(header, frames, wanted, deadline, resend=5.0)
+        while True:
+            self._take_part(answer, counts, answers)
+            if len(answers) == len(positions):
+                return [answers[row] for row in range(len(positions))]
+            part = self.leaves.receive(min(5.0, deadline - time.monotonic()))
+            if part is None or any(part[0].get(key) != value for key, value in wanted.items()):
+                part = self.leaves.ask(header, frames, wanted, deadline, resend=5.0)
+            answer = part
+
+    @staticmethod
+    def _take_part(answer: Message, counts: list[int], answers: dict[int, Evaluation]) -> None:
+        header, (priors_frame, wdl_frame) = answer
+        at = 0
+        for row in range(header["rows"]):
+            count = counts[header["first"] + row]
+            priors = struct.unpack_from(f"<{count}e", priors_frame, at)
+            wdl = struct.unpack_from("<3f", wdl_frame, 12 * row)
+            answers[header["first"] + row] = Evaluation(list(priors), wdl, header["version"])
+            at += 2 * count
+        if at != len(priors_frame) or 12 * header["rows"] != len(wdl_frame):
+            raise ValueError("evaluated has frames of another size than its rows")
+
+    def play(self, rng: random.Random, *, keep_subtree: bool) -> Game:
+        """Play one game of tic-tac-toe with made-up visits; check each evaluation on the way."""
+        welcome = self.leaves.welcome
+        game = Game(welcome["game"], self.settings["max_plies"], self.settings["simulations"])
+        boards, mover = [[0] * 9], 1
+        while not game.reason:
+            board = boards[-1]
+            legal = [cell for cell in range(9) if not board[cell]]
+            [said] = self.evaluate([(pack(boards, mover, self.settings["history"]), legal)])
+            if abs(sum(said.priors) - 1) > 0.01 or abs(sum(said.wdl) - 1) > 0.001:
+                raise ValueError(f"not probabilities: {said}")
+            kept = game.visits[-1][game.actions[-1]] - 1 if keep_subtree and game.actions else 0
+            visits = spread(game.simulations + kept, legal)
+            action = rng.choice(sorted(visits))
+            game.actions.append(action)
+            game.visits.append(visits)
+            game.root_values.append(max(-1.0, min(1.0, said.wdl[0] - said.wdl[2])))
+            game.flags.append(1)
+            game.versions.append(said.version)
+            board = [*board[:action], mover, *board[action + 1 :]]
+            boards.append(board)
+            mover = -mover
+            game.outcome = winner(board)
+            if game.outcome:
+                game.reason = "line"
+            elif all(board):
+                game.reason = "board_full"
+            elif len(game.actions) == game.max_plies:
+                game.reason = "ply_cap"
+        return game
+
+    def put(self, uid: bytes, record: bytes, sha256: bytes | None = None) -> dict:
+        """Hand in a record until the server gives a final answer, and return that game_ack."""
+        header = {"type": "put_game", "uid": uid, "sha256": sha256 or hashlib.sha256(record).digest()}
+        deadline = self.deadline()
+        while True:
+            ack, _ = self.bulk.ask(header, [record], {"type": "game_ack", "uid": uid}, deadline, resend=30.0)
+            if ack["status"] != "retry":
+                return ack
+            time.sleep(max(0.0, min(ack["retry_after"], deadline - time.monotonic())))
+
+    def status(self, channel: Channel) -> dict:
+        """Return the server's figures."""
+        answer, _ = channel.ask({"type": "get_status"}, [], {"type": "status"}, self.deadline(), resend=2.0)
+        return answer["figures"]
+
+    def weights_info(self) -> dict:
+        """Return which weights are current."""
+        request = {"type": "get_weights"}
+        return self.bulk.ask(request, [], {"type": "weights_info"}, self.deadline(), resend=2.0)[0]
+
+    def weights(self, info: dict) -> bytes:
+        """Pull a weights file chunk by chunk and check its hash."""
+        data, deadline = b"", self.deadline()
+        while len(data) < info["size"]:
+            request = {"type": "get_chunk", "sha256": info["sha256"], "offset": len(data)}
+            wanted = {"type": "chunk", "sha256": info["sha256"], "offset": len(data)}
+            _, [chunk] = self.bulk.ask(request, [], wanted, deadline, resend=5.0)
+            if not 0 < len(chunk) <= 524_288:
+                raise ValueError(f"a chunk of {len(chunk)} bytes")
+            data += chunk
+        if hashlib.sha256(data).digest() != info["sha256"]:
+            raise ValueError("the weights have another hash than announced")
+        return data
+
+    def close(self) -> None:
+        """Leave: bye on both ports."""
+        self.leaves.close()
+        self.bulk.close()
+
+
+def announced(host: str, port: int, seconds: float = 20.0) -> dict:
+    """Return the next announcement of weights."""
+    socket = zmq.Context.instance().socket(zmq.SUB)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.SUBSCRIBE, b"")
+    socket.connect(f"tcp://{host}:{port + 2}")
+    try:
+        if not socket.poll(int(seconds * 1000)):
+            raise TimeoutError("no announcement")
+        return msgpack.unpackb(socket.recv_multipart()[0])
+    finally:
+        socket.close()
+
+
+def main() -> None:
+    """Play a game against the server at HOST PORT."""
+    client = Client(sys.argv[1], int(sys.argv[2]))
+    game = client.play(random.Random(), keep_subtree=True)
+    print(game.reason, game.actions, client.put(game.uid, game.record()))
+    client.close()
+
+
+if __name__ == "__main__":
+    main()

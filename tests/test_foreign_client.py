@@ -1,0 +1,280 @@
+"""Real server and trainer processes against a client that knows only docs/protocol.md."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from foreign_client import Channel, Client, Game, Goodbye, Refused, announced
+
+ROOT = Path(__file__).resolve().parents[1]
+SIMULATIONS = 16
+STARTUP_S = 90.0  # torch is imported twice at once, on a machine that others use too
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def free_base_port() -> int:
+    """Return a port that is free together with the two after it."""
+    for _ in range(200):
+        base = random.randrange(20_000, 30_000)
+        held = [socket.socket() for _ in range(3)]
+        try:
+            for at, one in enumerate(held):
+                one.bind(("127.0.0.1", base + at))
+        except OSError:
+            continue
+        finally:
+            for one in held:
+                one.close()
+        return base
+    raise RuntimeError("no three free ports in a row")
+
+
+def start(module: str, flags: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start one of our programs with its output in a file."""
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *flags], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT
+        )
+
+
+def stop(processes: list[subprocess.Popen[bytes]]) -> None:
+    """End processes: all are asked first, then killed."""
+    for process in processes:
+        process.terminate()
+    for process in processes:
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Run a server and a trainer of tic-tac-toe; the base port they use."""
+    folder = tmp_path_factory.mktemp("foreign")
+    base = free_base_port()
+    both = ["--runs", str(folder / "runs")]
+    flags = [
+        "--game",
+        "tic_tac_toe",
+        "--gpus",
+        "cpu",
+        "--net",
+        "tiny",
+        "--workers",
+        "0",
+        "--cpu-threads",
+        "1",
+    ]
+    flags += ["--self-play.simulations", str(SIMULATIONS), "--port", str(base), *both]
+    processes = [start("server.main", flags, folder / "server.log")]
+    try:
+        flags = ["--server", f"127.0.0.1:{base}", "--device", "cpu", "--cpu-threads", "1", *both]
+        processes.append(start("trainer", flags, folder / "trainer.log"))
+        yield base
+    finally:
+        stop(processes[::-1])
+        for name in ("server.log", "trainer.log"):
+            if (folder / name).exists():
+                print(f"--- {name}\n{(folder / name).read_text(errors='replace')}")
+
+
+@pytest.fixture(scope="module")
+def client(port: int) -> Iterator[Client]:
+    """Return a client that has joined both ports while the trainer is there."""
+    client = Client("127.0.0.1", port, STARTUP_S)
+    deadline = client.deadline()
+    while client.status(client.bulk)["sessions"]["trainer"] != 1:
+        if time.monotonic() > deadline:
+            raise TimeoutError("no trainer came")
+        client.bulk.receive(0.2)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def stored(client: Client) -> Game:
+    """Play a game of fewer than nine plies and hand it in."""
+    rng = random.Random(7)
+    game = client.play(rng, keep_subtree=True)
+    while len(game.actions) == 9:
+        game = client.play(rng, keep_subtree=True)
+    ack = client.put(game.uid, game.record())
+    assert (ack["status"], ack["reason"]) == ("stored", "")
+    return game
+
+
+def changed(good: Game, /, **columns: object) -> Game:
+    """Copy a game under a new uid with other entries."""
+    other = copy.deepcopy(good)
+    other.uid = os.urandom(16)
+    for key, value in columns.items():
+        setattr(other, key, value)
+    return other
+
+
+def test_client_knows_nothing_of_ours() -> None:
+    tree = ast.parse((ROOT / "tests" / "foreign_client.py").read_text())
+    names = {
+        (node.module if isinstance(node, ast.ImportFrom) else alias.name).split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    assert names - set(sys.stdlib_module_names) == {"msgpack", "zmq"}
+
+
+def test_welcome(client: Client) -> None:
+    for welcome in (client.leaves.welcome, client.bulk.welcome):
+        assert welcome["game"] == "tic_tac_toe"
+        assert welcome["network"] == "tiny"
+        assert welcome["self_play"]["simulations"] == SIMULATIONS
+        assert welcome["self_play"]["max_plies"] == 9
+        assert welcome["self_play"]["history"] >= 1
+        assert welcome["credits"] >= 1
+        assert 0 < welcome["heartbeat"] < welcome["lease"]
+        assert isinstance(welcome["session"], int)
+    assert client.leaves.welcome["session"] != client.bulk.welcome["session"]
+
+
+def test_ping_is_answered_on_both_ports(client: Client) -> None:
+    for channel in (client.leaves, client.bulk):
+        pong, _ = channel.ask({"type": "ping"}, [], {"type": "pong"}, client.deadline(), resend=2.0)
+        assert pong["version"] >= 0
+
+
+def test_games_are_stored_once(client: Client, stored: Game) -> None:
+    rng = random.Random(1)
+    for keep_subtree in (False, True):
+        game = client.play(rng, keep_subtree=keep_subtree)
+        record = game.record()
+        assert client.put(game.uid, record)["status"] == "stored"
+        assert client.put(game.uid, record)["status"] == "duplicate"
+    other = copy.deepcopy(stored)
+    other.root_values[0] = 0.25
+    assert client.put(stored.uid, other.record())["status"] == "conflict"
+
+
+def test_many_rows_in_one_request(client: Client) -> None:
+    empty = bytes(16 * client.settings["history"])
+    rows = min(300, client.leaves.welcome["credits"])
+    answers = client.evaluate([(empty, list(range(row % 9 + 1))) for row in range(rows)])
+    for row, answer in enumerate(answers):
+        assert len(answer.priors) == row % 9 + 1
+        assert sum(answer.priors) == pytest.approx(1, abs=0.01)
+        assert sum(answer.wdl) == pytest.approx(1, abs=0.001)
+
+
+def test_frames_that_do_not_fit_are_refused(client: Client) -> None:
+    header = {"type": "evaluate", "request": 1 << 62, "rows": 1}
+    frames = [bytes(16 * client.settings["history"]), b"\x01\x00", b"\x00"]
+    with pytest.raises(Refused, match="bad_frames"):
+        client.leaves.ask(header, frames, {"type": "evaluated"}, client.deadline(), resend=5.0)
+
+
+def _rejections(game: Game) -> dict[str, Game]:
+    """Return one broken copy of a good game for each code that its rules can break."""
+    last = len(game.actions) - 1
+    cut = {key: getattr(game, key)[:3] for key in ("actions", "visits", "root_values", "flags", "versions")}
+    free = next(cell for cell in range(9) if cell not in game.actions)
+    on = {"actions": [*game.actions, free], "visits": [*game.visits, {free: SIMULATIONS}]}
+    on |= {
+        "root_values": [*game.root_values, 0.0],
+        "flags": [*game.flags, 1],
+        "versions": [*game.versions, 0],
+    }
+    twice = [game.actions[0], game.actions[0], *game.actions[2:]]
+    many = [*game.visits[:last], {game.actions[last]: 999}]
+    return {
+        "illegal_action": changed(game, actions=twice),
+        "wrong_game": changed(game, game="chess"),
+        "wrong_settings": changed(game, simulations=SIMULATIONS + 1),
+        "unfinished": changed(game, **cut),
+        "played_on": changed(game, **on),
+        "wrong_outcome": changed(game, outcome=-game.outcome),
+        "wrong_reason": changed(game, reason="board_full"),
+        "bad_visits": changed(game, visits=many),
+        "bad_values": changed(game, root_values=[1.5, *game.root_values[1:]]),
+        "unknown_version": changed(game, versions=[4_000_000, *game.versions[1:]]),
+    }
+
+
+def test_broken_games_are_rejected_with_their_code(client: Client, stored: Game) -> None:
+    got = {}
+    for code, game in _rejections(stored).items():
+        ack = client.put(game.uid, game.record())
+        got[code] = (ack["status"], ack["reason"].split(":")[0])
+    assert got == {code: ("rejected", code) for code in got}
+    game = changed(stored)
+    ack = client.put(game.uid, game.record(), sha256=bytes(32))
+    assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "bad_hash")
+    ack = client.put(game.uid, b"\x80")
+    assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "bad_record")
+
+
+def test_weights_have_the_announced_hash(client: Client, port: int) -> None:
+    info = client.weights_info()
+    assert info["game"] == "tic_tac_toe"
+    assert info["architecture"] == "tiny"
+    assert len(client.weights(info)) == info["size"]
+    news = announced("127.0.0.1", port)
+    assert news["type"] == "weights_info"
+    assert news["version"] >= info["version"]
+    request = {"type": "get_chunk", "sha256": bytes(32), "offset": 0}
+    with pytest.raises(Refused, match="unknown_weights"):
+        client.bulk.ask(request, [], {"type": "chunk"}, client.deadline(), resend=5.0)
+
+
+def test_status_on_either_port(client: Client, stored: Game) -> None:
+    for channel in (client.leaves, client.bulk):
+        figures = client.status(channel)
+        assert figures["game"] == "tic_tac_toe"
+        assert figures["evals"] >= len(stored.actions)
+        assert figures["games_acked"] >= 1
+        assert figures["sessions"] == {"workers": 0, "clients": 1, "trainer": 1}
+        assert figures["over_credit"] == 0
+
+
+@pytest.mark.parametrize("bulk", [0, 1])
+@pytest.mark.parametrize(
+    ("protocol", "code", "side"), [(99, "protocol_too_new", "server"), (0, "protocol_too_old", "client")]
+)
+def test_goodbye_says_which_side_to_upgrade(
+    client: Client, port: int, bulk: int, protocol: int, code: str, side: str
+) -> None:
+    channel = Channel(f"tcp://127.0.0.1:{port + bulk}", protocol=protocol)
+    with pytest.raises(Goodbye) as told:
+        channel.hello(client.deadline())
+    channel.close(bye=False)
+    assert told.value.message["code"] == code
+    assert told.value.message["reason"].endswith(f"upgrade the {side}")
+    assert told.value.message["retry_after"] == 0
+
+
+def test_nothing_without_hello_nor_after_bye(client: Client, port: int) -> None:
+    channel = Channel(f"tcp://127.0.0.1:{port}")
+    channel.send({"type": "get_status"})
+    told = channel.receive(client.seconds)
+    assert told is not None
+    assert (told[0]["type"], told[0]["code"]) == ("goodbye", "hello_required")
+    channel.hello(client.deadline())
+    assert client.status(channel)["sessions"]["clients"] == 2
+    channel.send({"type": "bye"})
+    channel.send({"type": "get_status"})
+    told = channel.receive(client.seconds)
+    assert told is not None
+    assert (told[0]["type"], told[0]["code"]) == ("goodbye", "hello_required")
+    channel.close(bye=False)
+    assert client.status(client.leaves)["sessions"]["clients"] == 1
