@@ -59,7 +59,7 @@ class FakeServer:
         self.weights = b""
         self.refusal: Goodbye | None = None
         self.peers: set[bytes] = set()
-        self.ack = lambda message: GameAck(message.uid, "stored")
+        self.ack: Callable[[PutGame], GameAck | None] = lambda message: GameAck(message.uid, "stored")
         self.evaluate: Callable[[bytes, Evaluate, list[memoryview]], None] = self.answer
         self.channel = Channel(router(context, [endpoint], limit=BULK_LIMIT), self._on_message)
         self.channel.start()
@@ -93,7 +93,9 @@ class FakeServer:
                 self.evaluate(peer, message, frames[2:])
             case PutGame():
                 self.records.append(from_bytes(bytes(frames[2])))
-                self.send(peer, self.ack(message))
+                answer = self.ack(message)
+                if answer is not None:
+                    self.send(peer, answer)
             case GetChunk(sha256, offset):
                 self.send(peer, Chunk(sha256, offset), self.weights[offset : offset + CHUNK])
             case _:

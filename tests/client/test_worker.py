@@ -16,6 +16,7 @@ from client_server import FakeServer, info_of
 from client.options import WorkerOptions, parse
 from client.spool import Spool
 from client.spool_folders import claim, run_folder
+from client.uploads import WINDOW
 from client.worker import Worker
 from protocol.errors import Code
 from protocol.messages import Bye, Evaluate, GameAck, Goodbye, Hello, PutGame
@@ -159,15 +160,14 @@ def test_games_survive_a_killed_worker(tmp_path: Path) -> None:
     """SIGKILL in the middle of everything: whatever was sent is in the spool, whole, and goes out again."""
 
     async def scenario(site: Site) -> None:
-        site.bulk.ack = lambda message: GameAck(message.uid, "retry", "no_trainer", 0.001)
+        site.bulk.ack = lambda message: site.games.put_nowait(message)
         endpoints = ("--bulk", site.options.bulk, "--leaves", site.options.leaves)
         where = ("--spool", str(tmp_path / "killed"), "--games", "3")
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "client.worker", *endpoints, *where
         )
-        for _ in range(30):
-            await site.bulk.until(PutGame)
-            site.bulk.seen.clear()
+        for _ in range(WINDOW):
+            await site.games.get()
         process.kill()
         await process.wait()
 
