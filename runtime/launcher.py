@@ -12,18 +12,17 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
 from runtime import config, logs
 from runtime.aio import Stop, run
 from runtime.connection import Connection
-from runtime.exits import Exit, Fatal, guarded
+from runtime.exits import Exit, guarded
 from runtime.ports import find_base_port
-from runtime.processes import Children, python_module
+from runtime.processes import Children
+from runtime.run_config import Commands, RunConfig, check, make_commands, run_name
 from runtime.runs import RunFolder
 from runtime.sockets import new_context
 from runtime.view import View
@@ -40,44 +39,6 @@ EXAMPLES = (
 )
 
 
-Commands = Mapping[str, Sequence[str]]
-"""Command lines by name: server, trainer, then what plays."""
-
-
-@dataclass(frozen=True)
-class RunConfig:
-    """The whole loop on this machine: azserver, azclient and the trainer."""
-
-    game: str = "chess"
-    """chess, connect_four or tic_tac_toe."""
-    minutes: float = 0.0
-    """How long, minutes; 0 runs until Ctrl-C."""
-    run: str = ""
-    """Name of the run; empty is GAME-NET. A run that exists is continued."""
-    runs: Path = Path("runs")
-    """Folder of all runs."""
-    port: int = 0
-    """Base port (it and the next two are used); 0 finds a free one."""
-    net: str = "tiny"
-    """Preset of the network of a new run: tiny, small, medium, alphazero."""
-    gpus: str = ""
-    """GPUs of the evaluators, as for azserver; empty: all there are, else the CPU."""
-    simulations: int = 32
-    """New simulations per move (AlphaZero: 800; small because this is for one machine)."""
-    games: int = 64
-    """Games in flight per worker process; 0 lets azserver choose for its devices."""
-    workers: int = 1
-    """Worker processes of azserver."""
-    client_workers: int = 1
-    """Worker processes of azclient, on the server's network; 0 starts no client."""
-    server_config: Path | None = None
-    """TOML file for azserver; the settings above go before it."""
-    client_config: Path | None = None
-    """TOML file for azclient."""
-    trainer_config: Path | None = None
-    """TOML file for the trainer."""
-
-
 class Part:
     """One of the three processes, with its own stop so that they can be ended in order."""
 
@@ -89,8 +50,10 @@ class Part:
         self.children.add(name, argv)
         self.ended = asyncio.Event()
 
-    async def run(self) -> None:
+    async def run(self, begin: asyncio.Event) -> None:
+        """Wait for `begin`, then keep the process running until `end`."""
         try:
+            await _first_of(begin, self.stop.finishing)
             await self.children.run(self.stop)
         finally:
             self.ended.set()
@@ -102,6 +65,15 @@ class Part:
     def _write(self, output: bytes) -> None:
         self._log_file.write(output)
         self._log_file.flush()
+
+
+async def _first_of(*events: asyncio.Event) -> None:
+    waits = {asyncio.ensure_future(event.wait()) for event in events}
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 class Launcher:
@@ -117,6 +89,7 @@ class Launcher:
         self.figures: dict[str, Any] = {}
         self.answered = asyncio.Event()
         """Figures have come."""
+        self._ready_for_clients = asyncio.Event()
 
     async def main(self, stop: Stop) -> None:
         """Run until the time is over or a signal comes; then end client, trainer and server in turn."""
@@ -128,8 +101,10 @@ class Launcher:
             logging.getLogger().addHandler(view.warnings())
             view.note(f"run folder {self.folder.path}, logs in {self.folder.logs}")
             async with asyncio.TaskGroup() as group:
+                now = asyncio.Event()
+                now.set()
                 for part in parts:
-                    group.create_task(part.run())
+                    group.create_task(part.run(self._ready_for_clients if part.name == "client" else now))
                 watcher = group.create_task(self._watch(view))
                 await self._time_over(stop)
                 at_end = dict(self.figures)
@@ -195,6 +170,9 @@ class Launcher:
         trainer = figures.get("trainer") or self.figures.get("trainer") or {}
         self.figures = {**figures, "trainer": trainer}
         self.answered.set()
+        # The client would else compile the game at the same time as the server, and be twice as late.
+        if (figures.get("sessions") or {}).get("workers", 0) >= min(1, self.settings.workers):
+            self._ready_for_clients.set()
 
     def _parts(self, files: contextlib.ExitStack) -> list[Part]:
         self.folder.logs.mkdir(parents=True, exist_ok=True)
@@ -204,74 +182,6 @@ class Launcher:
         ]
 
 
-# ---- The three commands --------------------------------------------------------------------------
-
-
-def run_name(settings: RunConfig) -> str:
-    return settings.run or f"{settings.game}-{settings.net}"
-
-
-def make_commands(settings: RunConfig, port: int) -> Commands:
-    """Server, trainer and, if wanted, the client, in this order."""
-    commands = {"server": _server(settings, port), "trainer": _trainer(settings, port)}
-    if settings.client_workers:
-        commands["client"] = _client(settings, port)
-    return commands
-
-
-def _server(settings: RunConfig, port: int) -> list[str]:
-    return python_module(
-        "server.main",
-        *_config_flag(settings.server_config),
-        *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
-        *("--workers", str(settings.workers), "--games", str(settings.games)),
-        *("--self-play.simulations", str(settings.simulations)),
-        *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
-    )
-
-
-def _trainer(settings: RunConfig, port: int) -> list[str]:
-    return python_module(
-        "trainer",
-        *_config_flag(settings.trainer_config),
-        *("--server", f"127.0.0.1:{port}", "--run", run_name(settings), "--runs", str(settings.runs)),
-    )
-
-
-def _client(settings: RunConfig, port: int) -> list[str]:
-    return python_module(
-        "client.main",
-        *_config_flag(settings.client_config),
-        *("--server", f"127.0.0.1:{port}", "--device", "remote", "--max-wait", "0"),
-        *("--workers", str(settings.client_workers), "--games", str(settings.games)),
-        *("--spool", str(RunFolder(settings.runs, run_name(settings)).spool / "client")),
-    )
-
-
-def _config_flag(file: Path | None) -> list[str]:
-    return [] if file is None else ["--config", str(file)]
-
-
-# ---- The command line ----------------------------------------------------------------------------
-
-
-def _check(settings: RunConfig) -> None:
-    """What can be seen to be wrong before anything is started. Raises Fatal."""
-    from games.names import GAME_NAMES  # not at the top: --help does without NumPy
-
-    if settings.game not in GAME_NAMES:
-        raise Fatal(f"--game {settings.game!r} is not known; known: {', '.join(GAME_NAMES)}", Exit.CONFIG)
-    if settings.minutes < 0:
-        raise Fatal(f"--minutes must be 0 or more, not {settings.minutes}", Exit.CONFIG)
-    folder = RunFolder(settings.runs, run_name(settings))
-    if folder.about.exists() and folder.describe()["game"] != settings.game:
-        raise Fatal(
-            f"run {folder.name!r} in {folder.path} plays {folder.describe()['game']}, not {settings.game}; "
-            "choose another --run name",
-            Exit.BAD_DATA,
-        )
-
-
 def _main() -> int:
     settings = config.load(
         RunConfig,
@@ -279,7 +189,7 @@ def _main() -> int:
         examples=EXAMPLES,
         description="Self-play, training and new weights on this machine, with one command.",
     )
-    _check(settings)
+    check(settings)
     launcher = Launcher(settings, settings.port or find_base_port())
     run(launcher.main)
     print(json.dumps(launcher.summary()), flush=True)

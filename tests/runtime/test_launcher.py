@@ -12,11 +12,12 @@ import pytest
 from runtime import launcher
 from runtime.aio import Stop, run
 from runtime.exits import Exit
-from runtime.launcher import Launcher, RunConfig, make_commands
+from runtime.launcher import Launcher
 from runtime.ports import find_base_port
+from runtime.run_config import RunConfig, make_commands
 
 SERVER = """
-import sys, zmq
+import pathlib, sys, zmq
 from protocol.messages import *
 socket = zmq.Context().socket(zmq.ROUTER)
 socket.bind("tcp://127.0.0.1:" + sys.argv[1])
@@ -24,39 +25,44 @@ trainer = {"games": 5, "positions": 50, "step": 3, "versions": {"workers": 2, "c
            "games_by_source": {"workers": 3, "clients": 2}}
 while True:
     peer, header = socket.recv_multipart()
+    workers = pathlib.Path(sys.argv[2], "trainer-is-up").exists()
+    figures = {"evals_per_s": 7.5, "mean_batch": 2.5, "sessions": {"workers": workers}, "trainer": trainer}
     match decode(header):
         case Hello():
             answer = Welcome(1, "fake", "run", "chess", {}, 1, 1, 5.0, 30.0)
         case GetStatus():
-            answer = Status({"evals_per_s": 7.5, "mean_batch": 2.5, "trainer": trainer})
+            answer = Status(figures)
         case _:
             continue
     socket.send_multipart([peer, encode(answer)])
 """
-NOTES_ITS_END = """
-import signal, sys
+WAITS_FOR_ITS_END = """
+import os, signal, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+name, folder = sys.argv[1:]
+open(f"{folder}/{name}-is-up", "w").close()
+if name == "client":
+    os.kill(os.getppid(), signal.SIGTERM)
 signal.sigwait([signal.SIGTERM])
-open(sys.argv[1], "a").write(sys.argv[2] + " ")
+open(f"{folder}/ended", "a").write(name + " ")
 """
 
 
 def test_it_ends_players_before_the_trainer_and_sums_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first signal is followed by an orderly end, and the summary has the server's last figures."""
+    """A signal (here from the client, once it is up) is followed by an orderly end; the summary has the
+    server's last figures."""
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
     port = find_base_port()
-    commands = {"server": [sys.executable, "-c", SERVER, str(port)]}
+    commands = {"server": [sys.executable, "-c", SERVER, str(port), str(tmp_path)]}
     for name in ("trainer", "client"):
-        commands[name] = [sys.executable, "-c", NOTES_ITS_END, str(tmp_path / "ended"), name]
+        commands[name] = [sys.executable, "-c", WAITS_FOR_ITS_END, name, str(tmp_path)]
     made = Launcher(RunConfig(runs=tmp_path, run="run"), port, commands)
 
     async def main(stop: Stop) -> None:
-        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
-            group.create_task(made.main(stop))
-            await made.answered.wait()
-            stop.request()
+        async with asyncio.timeout(60):
+            await made.main(stop)
 
     run(main)
     assert (tmp_path / "ended").read_text().split() == ["client", "trainer"]

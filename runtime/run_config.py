@@ -1,0 +1,110 @@
+"""Settings of `azrun`, and the three command lines they become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.exits import Exit, Fatal
+from runtime.processes import python_module
+from runtime.runs import RunFolder
+
+Commands = Mapping[str, Sequence[str]]
+"""Command lines by name: server, trainer, then what plays."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """The whole loop on this machine: azserver, azclient and the trainer."""
+
+    game: str = "chess"
+    """chess, connect_four or tic_tac_toe."""
+    minutes: float = 0.0
+    """How long, minutes; 0 runs until Ctrl-C."""
+    run: str = ""
+    """Name of the run; empty is GAME-NET. A run that exists is continued."""
+    runs: Path = Path("runs")
+    """Folder of all runs."""
+    port: int = 0
+    """Base port (it and the next two are used); 0 finds a free one."""
+    net: str = "tiny"
+    """Preset of the network of a new run: tiny, small, medium, alphazero."""
+    gpus: str = ""
+    """GPUs of the evaluators, as for azserver; empty: all there are, else the CPU."""
+    simulations: int = 32
+    """New simulations per move (AlphaZero: 800; small because this is for one machine)."""
+    games: int = 64
+    """Games in flight per worker process; 0 lets azserver choose for its devices."""
+    workers: int = 1
+    """Worker processes of azserver."""
+    client_workers: int = 1
+    """Worker processes of azclient, on the server's network; 0 starts no client."""
+    server_config: Path | None = None
+    """TOML file for azserver; the settings above go before it."""
+    client_config: Path | None = None
+    """TOML file for azclient."""
+    trainer_config: Path | None = None
+    """TOML file for the trainer."""
+
+
+def run_name(settings: RunConfig) -> str:
+    return settings.run or f"{settings.game}-{settings.net}"
+
+
+def make_commands(settings: RunConfig, port: int) -> Commands:
+    """Server, trainer and, if wanted, the client, in this order."""
+    commands = {"server": _server(settings, port), "trainer": _trainer(settings, port)}
+    if settings.client_workers:
+        commands["client"] = _client(settings, port)
+    return commands
+
+
+def _server(settings: RunConfig, port: int) -> list[str]:
+    return python_module(
+        "server.main",
+        *_config_flag(settings.server_config),
+        *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
+        *("--workers", str(settings.workers), "--games", str(settings.games)),
+        *("--self-play.simulations", str(settings.simulations)),
+        *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
+    )
+
+
+def _trainer(settings: RunConfig, port: int) -> list[str]:
+    return python_module(
+        "trainer",
+        *_config_flag(settings.trainer_config),
+        *("--server", f"127.0.0.1:{port}", "--run", run_name(settings), "--runs", str(settings.runs)),
+    )
+
+
+def _client(settings: RunConfig, port: int) -> list[str]:
+    return python_module(
+        "client.main",
+        *_config_flag(settings.client_config),
+        *("--server", f"127.0.0.1:{port}", "--device", "remote", "--max-wait", "0"),
+        *("--workers", str(settings.client_workers), "--games", str(settings.games)),
+        *("--spool", str(RunFolder(settings.runs, run_name(settings)).spool / "client")),
+    )
+
+
+def _config_flag(file: Path | None) -> list[str]:
+    return [] if file is None else ["--config", str(file)]
+
+
+def check(settings: RunConfig) -> None:
+    """What can be seen to be wrong before anything is started. Raises Fatal."""
+    from games.names import GAME_NAMES  # not at the top: --help does without NumPy
+
+    if settings.game not in GAME_NAMES:
+        raise Fatal(f"--game {settings.game!r} is not known; known: {', '.join(GAME_NAMES)}", Exit.CONFIG)
+    if settings.minutes < 0:
+        raise Fatal(f"--minutes must be 0 or more, not {settings.minutes}", Exit.CONFIG)
+    folder = RunFolder(settings.runs, run_name(settings))
+    if folder.about.exists() and folder.describe()["game"] != settings.game:
+        raise Fatal(
+            f"run {folder.name!r} in {folder.path} plays {folder.describe()['game']}, not {settings.game}; "
+            "choose another --run name",
+            Exit.BAD_DATA,
+        )
