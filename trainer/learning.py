@@ -115,7 +115,11 @@ class Learning:
         if 0 < self._last_seq < newest:
             first = min(first, reader.first_of_newest(self.window.capacity, self._last_seq))
         for seq, data in reader.games(first, newest):
-            self.window.add(from_bytes(data))
+            try:
+                self.window.add(from_bytes(data))
+            except ValueError as error:
+                # Stored by another version, or under settings with longer games: still there, not used.
+                log.warning("game %d of the store is left out of the window: %s", seq, error)
             self._last_seq = seq
 
     def turn(self, games: Sequence[GameRecord], last_seq: int, positions: int) -> Turn:

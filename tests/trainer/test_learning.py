@@ -90,6 +90,18 @@ def test_games_that_came_after_the_checkpoint_are_taken_too(tmp_path: Path) -> N
     assert (again.window.games, again.window.positions) == (fresh.window.games, fresh.window.positions)
 
 
+def test_unreadable_game_in_the_store_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A stored game that this version cannot read costs a line in the log, not the run."""
+    path = stored(tmp_path, games(20))
+    store = Store(path, GAME.name)
+    store.commit([Entry(bytes(16), bytes(32), "workers", 5, 0, "line", 0, 0, b"of a later format")])
+    store.close()
+    one = learning(tmp_path / "a")
+    fill(one, path, 21)
+    assert one.window.games == 20
+    assert "game 21 of the store is left out" in caplog.text
+
+
 def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whichever byte of the newest checkpoint is missing or changed, the one before is taken."""
     one = learning(tmp_path / "a")
