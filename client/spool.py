@@ -41,7 +41,11 @@ class SpooledGame:
 
 def sync_folder(folder: Path) -> None:
     """Make renames and removals in `folder` survive a power loss."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
     try:
         os.fsync(handle)
     finally:
@@ -87,12 +91,13 @@ class Spool:
 
     def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
         """Put `(uid, data)` on disk for good: when this returns, a crash loses none of them."""
-        for uid, data in records:
-            temporary = self.folder / f"{uid.hex()}.tmp"
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+        temporaries = [self.folder / f"{uid.hex()}.tmp" for uid, _ in records]
+        for temporary, (_, data) in zip(temporaries, records, strict=True):
+            temporary.write_bytes(data)
+        # After all are written: the first sync then does most of the work of the others.
+        for temporary in temporaries:
+            _sync(temporary, os.O_RDONLY)
+        for temporary, (uid, data) in zip(temporaries, records, strict=True):
             if not self._path(uid).exists():
                 self._count(1, len(data))
             temporary.rename(self._path(uid))
