@@ -52,6 +52,7 @@ def start_block(
     bit_planes = taps.shape[0] - scalars.shape[1]
     words_per_plane = masks.shape[0]
     line = (cols + 2) * channels
+    flat_taps = taps.reshape(taps.size)
     for row in range(words.shape[0]):
         board[:] = ZERO_F32
         for i in range(9):
@@ -68,7 +69,16 @@ def start_block(
             for part in range(words_per_plane):
                 bits = words[row, first + part] & masks[part]
                 if bits != ZERO:
-                    add_bits(bits, 64 * part, plane, corners, line, taps, board)
+                    add_bits(
+                        bits,
+                        corners,
+                        64 * part,
+                        line,
+                        flat_taps,
+                        np.uint64(plane * 9 * channels),
+                        3 * channels,
+                        board,
+                    )
         for k in range(scalars.shape[1]):
             if scalars[row, k] != ZERO_F32:
                 add_scaled(edges, bit_planes + k, scalars[row, k], base)
@@ -77,24 +87,23 @@ def start_block(
 
 def add_bits(
     bits: np.uint64,
-    cell_of_bit_0: int,
-    plane: int,
     corners: npt.NDArray[np.uint64],
+    cell_of_bit_0: int,
     line: int,
     taps: F32,
+    first_tap: np.uint64,
+    width: int,
     board: F32,
 ) -> None:
     """Add the nine taps of each bit. Indices are unsigned, or Numba would test each for being negative."""
-    width = taps.shape[2]
-    flat_taps = taps.reshape(taps.size)
     while bits != ZERO:
         corner = corners[cell_of_bit_0 + int(count_trailing_zeros(bits))]
         bits &= bits - ONE
         for k in range(3):
             to = corner + np.uint64(k) * np.uint64(line)
-            tap = np.uint64(plane * 3 + k) * np.uint64(width)
+            tap = first_tap + np.uint64(k) * np.uint64(width)
             for j in range(width):
-                board[to + np.uint64(j)] += flat_taps[tap + np.uint64(j)]
+                board[to + np.uint64(j)] += taps[tap + np.uint64(j)]
 
 
 def add_scaled(edges: F32, plane: int, scale: np.float32, base: F32) -> None:
