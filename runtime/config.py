@@ -24,7 +24,7 @@ from runtime.exits import Exit, Fatal
 T = TypeVar("T")
 
 PREFIX = "AZ_"
-NOT_SETTINGS = frozenset({"AZ_JIT_CACHE"})
+NOT_SETTINGS = frozenset({"AZ_JIT_CACHE", "AZ_BENCH_SECONDS"})
 """Variables with our prefix that are no command's setting."""
 
 _BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
@@ -118,8 +120,6 @@ def test_a_child_does_not_outlive_a_killed_parent() -> None:
         child_pid = int(found.stdout)
         pidfd = os.pidfd_open(child_pid)
         process.kill()
-        import select
-
         assert select.select([pidfd], [], [], 10)[0], "the child is still alive"
         os.close(pidfd)
 
@@ -129,3 +129,24 @@ def test_exit_codes_are_told_by_name() -> None:
     assert describe_exit(78) == "exit 78 (CONFIG)"
     assert describe_exit(-9) == "killed by SIGKILL"
     assert describe_exit(3) == "exit 3"
+
+
+def test_the_second_signal_kills_children_at_once() -> None:
+    """Even those that ignore SIGTERM, and without waiting for the grace."""
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    children = Children(grace=600, sink=lines.put_nowait)
+    ignoring = "import os, signal; signal.signal(15, signal.SIG_IGN); print(os.getpid(), flush=True); "
+    children.add("stubborn", python(ignoring + SLEEP))
+    pids: list[int] = []
+
+    async def script(stop: Stop) -> None:
+        pids.append(int(await lines.get()))
+        os.kill(os.getpid(), signal.SIGTERM)
+        await stop.finishing.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_with(children, script)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+    assert children.pids() == {}
