@@ -25,7 +25,7 @@ from net.folding import FoldedNetwork
 F32 = npt.NDArray[np.float32]
 
 STEP = 4
-"""Chunks hold a multiple of this many rows (or 1 or 2): oneDNN prepares each size it meets once."""
+"""Chunks hold a multiple of this many rows (or 2): oneDNN prepares each size it meets once."""
 LARGEST_CHUNK = 64
 BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 CACHE_BYTES = 512 << 10
@@ -104,8 +104,11 @@ class CpuEngine:
 
 
 def padded(rows: int) -> int:
-    """The number of rows that a chunk is run as."""
-    return rows if rows <= 2 else -(-rows // STEP) * STEP
+    """The number of rows that a chunk is run as.
+
+    Never 1: oneDNN multiplies a single row another way, with another last bit in the answer.
+    """
+    return 2 if rows <= 2 else -(-rows // STEP) * STEP
 
 
 def cut(rows: int, largest: int, threads: int) -> list[tuple[int, int]]:
