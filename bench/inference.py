@@ -1,7 +1,7 @@
 """Positions a second that a network answers, for each batch size, with real chess positions.
 
 Wall-clock time, so on a busy machine the figures say how busy it is: compare only what was run side by side.
-`cpu_us` is the CPU time of one position in the best batch, which hardly depends on other processes.
+`cpu_us` is the CPU time of one position in the cheapest batch, which hardly depends on other processes.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def run(presets: Sequence[str] = PRESETS_MEASURED, device: str = "cpu") -> dict[
             measured[rows] = measure(inference, chess_like_batch(game, rows))
             print(f"  {rows:>5} {measured[rows][0]:>12.0f} {measured[rows][1]:>12.1f}")
             figures[f"{preset}_{rows}"] = round(measured[rows][0])
-        best = max(measured.values())
-        figures[f"{preset}_best"], figures[f"{preset}_cpu_us"] = round(best[0]), round(best[1], 1)
+        figures[f"{preset}_best"] = round(max(rate for rate, _ in measured.values()))
+        figures[f"{preset}_cpu_us"] = round(min(cpu for _, cpu in measured.values()), 1)
         inference.close()
     if HEADLINE in presets:
         figures["positions_per_s"] = figures[f"{HEADLINE}_best"]
