@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: install run test check format bench clean
+.PHONY: help install run test check format bench clean
 
 install: $(INSTALLED)
 
@@ -42,3 +42,11 @@ bench: $(INSTALLED)
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+help:
+	@echo "make run      install, then play, train and play on (GAME=chess|connect_four|tic_tac_toe MINUTES=0 RUN= ARGS=)"
+	@echo "make test     all tests (ARGS='-k search')"
+	@echo "make check    ruff, mypy, import-linter"
+	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|memory)"
+	@echo "make format   put the code into shape"
+	@echo "make clean    remove .venv and caches"

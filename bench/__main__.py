@@ -14,6 +14,8 @@ BENCHMARKS = {
     "loop": "evals/s of the running system over those of the bare network",
     "ingest": "games/s verified, committed and acknowledged",
     "sampler": "training samples/s from a window of 20 million positions",
+    "records": "bytes and microseconds of a game record",
+    "remote_evaluator": "a worker's processor time per leaf that travels",
     "memory": "bytes of a waiting leaf, memory of the workers",
 }
 

@@ -133,17 +133,14 @@ class Launcher:
         stop.request()
 
     async def _end(self, parts: list[Part], watcher: asyncio.Task[None]) -> None:
-        """Players first, so that what they have reaches the store; then the trainer, then the rest."""
+        """Players first, so that what they have reaches the store; the trainer leaves its figures."""
         server, trainer, *clients = parts
         for client in clients:
             await client.end()
-        await trainer.end()
-        self.answered.clear()  # the trainer has said its last figures: one more look
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(3 * ASK_EVERY):
-                await self.answered.wait()
         watcher.cancel()
         await server.end()
+        await trainer.end()
+        self.figures["trainer"] = self.folder.read_figures() or self.figures.get("trainer")
 
     async def _watch(self, view: View) -> None:
         """Ask for the figures every second and show them."""

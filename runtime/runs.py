@@ -3,6 +3,7 @@
 runs/NAME/run.json       what the run is: game, history, when it was made
          config.toml     settings as last used
          games.db        finished games (trainer)
+         figures.json    the trainer's figures, as last written
          weights/        published networks by content hash, current.json
          checkpoints/    the trainer's state
          logs/ spool/ tensorboard/
@@ -36,6 +37,7 @@ class RunFolder:
         self.about = self.path / "run.json"
         self.config = self.path / "config.toml"
         self.games = self.path / "games.db"
+        self.figures = self.path / "figures.json"
         self.weights = self.path / "weights"
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "logs"
@@ -77,6 +79,17 @@ class RunFolder:
         raise Fatal(
             f"{self.about} is damaged; restore it from a backup, or use another --run name", Exit.BAD_DATA
         )
+
+    def write_figures(self, figures: dict[str, Any]) -> None:
+        """Leave the trainer's figures for whoever looks at the run later. Raises OSError."""
+        write_atomically(self.figures, json.dumps(figures, indent=1).encode())
+
+    def read_figures(self) -> dict[str, Any]:
+        """The figures left by the trainer; empty if there are none that can be read."""
+        try:
+            return dict(json.loads(self.figures.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return {}
 
     def _check(self, game: str, history: int) -> None:
         about = self.describe()

@@ -20,6 +20,10 @@ KEPT_TREES = 2
 """A subtree of more than this many times `simulations` nodes is dropped, which bounds memory."""
 
 
+MOST_VISITS = 0xFFFF
+"""Visits of a root action that a game record can hold."""
+
+
 class SearchTree:
     """Search over one game, move after move. `settings` are resolved (`search.settings.resolve`)."""
 
@@ -103,7 +107,11 @@ class SearchTree:
             self._tree, self._nodes, self._edges, self._line, self._scratch, action
         )
         control = self._control
-        too_large = control["nodes"] > KEPT_TREES * self.settings.simulations
+        simulations = self.settings.simulations
+        too_large = (
+            control["nodes"] > KEPT_TREES * simulations
+            or control["root_visits"] + simulations > MOST_VISITS  # terminals take visits, but no nodes
+        )
         if was_kept and (too_large or not self.settings.reuse_tree):
             control["nodes"] = control["edges"] = 0
         self.kept = int(control["root_visits"]) - 1 if control["nodes"] else 0

@@ -121,6 +121,7 @@ class Service:
         reporting.cancel()
         curves.close()
         await self._in_learning_thread(run.learning.save)
+        run.folder.write_figures(self._figures.as_dict(run.store.totals, time.monotonic()))
         run.store.close()
         log.info("stopped at step %d with a checkpoint", run.learning.step)
 

@@ -1,0 +1,192 @@
+"""The whole loop as real processes: it trains, survives any death, loses no acknowledged game."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_client import Client
+
+ROOT = Path(__file__).resolve().parents[1]
+PATIENCE = 120.0
+"""Seconds for a process to be there again and at work; torch starts slowly on a busy machine."""
+
+pytestmark = pytest.mark.timeout(900)
+
+TRAINER = """
+min_positions = 300
+batch = 64
+publish_seconds = 3.0
+cpu_threads = 1
+"""
+
+
+def process_tree(root: int) -> dict[str, int]:
+    """Process ids under `root` by the module each runs, workers told apart by their role."""
+    found: dict[str, int] = {}
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            children = [
+                int(child)
+                for task in Path(f"/proc/{pid}/task").iterdir()
+                for child in (task / "children").read_text().split()
+            ]
+        except OSError:
+            continue
+        waiting += children
+        if "-m" in words:
+            role = f" {words[words.index('--role') + 1]}" if "--role" in words else ""
+            found[words[words.index("-m") + 1] + role] = pid
+    return found
+
+
+class Ledger(threading.Thread):
+    """A stranger who hands in games without pause and writes down which were acknowledged as stored."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.acknowledged: list[bytes] = []
+        self.finished = threading.Event()
+        self.error: BaseException | None = None
+        self._port = port
+
+    def run(self) -> None:
+        try:
+            client = Client("127.0.0.1", self._port, PATIENCE)
+            rng = random.Random(1)
+            while not self.finished.is_set():
+                game = client.play(rng, keep_subtree=False)
+                record = game.record()
+                header = {"type": "put_game", "uid": game.uid, "sha256": hashlib.sha256(record).digest()}
+                wanted = {"type": "game_ack", "uid": game.uid}
+                ack, _ = client.bulk.ask(header, [record], wanted, client.deadline(), resend=2.0)
+                if ack["status"] in ("stored", "duplicate"):
+                    self.acknowledged.append(game.uid)
+            client.close()
+        except BaseException as error:  # shown by the test, which looks at it
+            self.error = error
+
+
+class Loop:
+    """`azrun` on tic-tac-toe, watched over the wire."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = 30_000 + os.getpid() % 20_000
+        trainer = folder / "trainer.toml"
+        trainer.write_text(TRAINER)
+        command = [
+            *(sys.executable, "-m", "runtime.launcher", "--game", "tic_tac_toe", "--simulations", "8"),
+            *("--games", "16", "--port", str(self.port), "--runs", str(folder / "runs"), "--run", "test"),
+            *("--gpus", "cpu", "--trainer-config", str(trainer)),
+        ]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self._watcher: Client | None = None
+
+    def figures(self) -> dict[str, Any]:
+        if self._watcher is None:
+            self._watcher = Client("127.0.0.1", self.port, PATIENCE)
+        return self._watcher.status(self._watcher.bulk)
+
+    def trained(self) -> dict[str, Any]:
+        return self.figures()["trainer"] or {}
+
+    def wait_until(self, what: Callable[[], bool], meaning: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not what():
+            assert self.process.poll() is None, f"azrun ended while waiting for {meaning}"
+            assert time.monotonic() < deadline, f"in vain: {meaning}\n{self.logs()}"
+            time.sleep(0.2)
+
+    def logs(self) -> str:
+        files = sorted((self.folder / "runs" / "test" / "logs").glob("azrun*.log"))
+        return "\n".join(f"--- {file.name}\n{file.read_text(errors='replace')[-3000:]}" for file in files)
+
+
+@pytest.fixture(scope="module")
+def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
+    running = Loop(tmp_path_factory.mktemp("loop"))
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait()
+
+
+@pytest.fixture(scope="module")
+def ledger(loop: Loop) -> Iterator[Ledger]:
+    ledger = Ledger(loop.port)
+    ledger.start()
+    yield ledger
+    ledger.finished.set()
+
+
+def test_workers_and_clients_play_on_with_new_weights(loop, ledger):
+    """Games finish, steps are made, and both kinds of player have used two published versions."""
+
+    def both_play_on() -> bool:
+        versions = loop.trained().get("versions", {})
+        return versions.get("workers", 0) >= 3 and versions.get("clients", 0) >= 3
+
+    loop.wait_until(both_play_on, "two new versions in games of workers and clients")
+    assert loop.trained()["step"] > 0
+
+
+@pytest.mark.parametrize(
+    "victim",
+    [
+        "server.evaluator",
+        "client.worker worker",
+        "client.worker client",
+        "trainer",
+        "client.main",
+        "server.main",
+    ],
+)
+def test_the_loop_goes_on_when_a_process_is_killed(loop, ledger, victim):
+    """kill -9, a new process takes its place, and games of both kinds of player arrive again."""
+    before = process_tree(loop.process.pid)[victim]
+    os.kill(before, signal.SIGKILL)
+    loop.wait_until(lambda: process_tree(loop.process.pid).get(victim, before) != before, f"a new {victim}")
+    at_restart = loop.trained().get("games_by_source", {"workers": 0, "clients": 0})
+
+    def both_arrive() -> bool:
+        now = loop.trained().get("games_by_source", at_restart)
+        return all(now[source] > at_restart[source] for source in ("workers", "clients"))
+
+    loop.wait_until(both_arrive, f"games after the death of {victim}")
+    handed_in = len(ledger.acknowledged)
+    loop.wait_until(lambda: len(ledger.acknowledged) > handed_in, "another acknowledgement")
+
+
+def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledger):
+    """Ctrl-C ends it with status 0 and one line of JSON; the store has each acknowledged game once."""
+    ledger.finished.set()
+    ledger.join(PATIENCE)
+    assert ledger.error is None
+    loop.process.send_signal(signal.SIGINT)
+    output, _ = loop.process.communicate(timeout=PATIENCE)
+    summary = json.loads(output.splitlines()[-1])
+    assert loop.process.returncode == 0
+    database = sqlite3.connect(f"file:{loop.folder}/runs/test/games.db?mode=ro", uri=True)
+    stored = [uid for (uid,) in database.execute("SELECT uid FROM games")]
+    assert len(stored) == len(set(stored)) == summary["games"]
+    assert len(ledger.acknowledged) > 20
+    assert set(ledger.acknowledged) <= set(stored)
