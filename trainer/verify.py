@@ -13,7 +13,7 @@ import numpy as np
 from games.jit import specialise
 from games.spec import PLY_CAP, Game, outcome_for_first_player
 from protocol.errors import Code
-from protocol.records import GameRecord
+from protocol.records import POLICY_TARGET, GameRecord
 from protocol.settings import SelfPlaySettings
 from trainer import verify_kernel as kernel
 
@@ -139,6 +139,8 @@ class Verifier:
         )
         ply, found, wanted = (int(number) for number in self._report)
         if fault != kernel.FINE:
+            if fault == kernel.VISIT_SUM:
+                return _visit_sum(record, ply, found, wanted)
             return self._fault(fault, ply, found, wanted)
         return self._check_end(record, found)
 
@@ -158,7 +160,7 @@ class Verifier:
         if fault == kernel.VISIT_ZERO:
             return Rejection(Code.BAD_VISITS, f"ply {ply}: action {found} is listed with 0 visits")
         return Rejection(
-            Code.BAD_VISITS, f"ply {ply}: {found} visits in all; at most {wanted} with the subtree kept"
+            Code.BAD_VISITS, f"ply {ply}: action {found} was played without a visit, in a policy target"
         )
 
     def _check_end(self, record: GameRecord, ended: int) -> Rejection | None:
@@ -183,3 +185,15 @@ class Verifier:
                 f"ply {plies}: the outcome of {name} is {outcome:+d}, the record says {record.outcome:+d}",
             )
         return None
+
+
+def _visit_sum(record: GameRecord, ply: int, found: int, most: int) -> Rejection:
+    """`most`: the sum with the subtree kept."""
+    fresh = record.simulations
+    if not record.flags[ply] & POLICY_TARGET:
+        wanted = f"expected at most {most}, this being no policy target"
+    elif most > fresh:
+        wanted = f"expected {fresh}, or {most} with the subtree kept"
+    else:
+        wanted = f"expected {fresh}"
+    return Rejection(Code.BAD_VISITS, f"ply {ply}: {found} visits in all; {wanted}")

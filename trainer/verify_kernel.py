@@ -22,6 +22,7 @@ VISIT_UNKNOWN_ACTION = 3
 VISIT_ORDER = 4
 VISIT_ZERO = 5
 VISIT_SUM = 6
+VISIT_NOT_PLAYED = 7
 
 PLY, FOUND, WANTED = 0, 1, 2
 """Columns of the report: where, what was found, what would have been right."""
@@ -136,7 +137,12 @@ def replay(
         if not sum_allowed(report[FOUND], simulations, kept, is_target):
             report[WANTED] = simulations + kept
             return VISIT_SUM
-        kept = max(visits_of(visit_actions, visits, first, last, action) - 1, 0)
+        played = visits_of(visit_actions, visits, first, last, action)
+        if is_target and played == 0:
+            # A full search plays what it visited; a ply that is no target may be a random opening's.
+            report[FOUND] = action
+            return VISIT_NOT_PLAYED
+        kept = max(played - 1, 0)
         first = last
         play(line[ply], action, line[ply + 1])
     report[PLY] = plies

@@ -14,6 +14,7 @@ from naive_verify import naive_verdict
 from bench.random_games import random_game
 from games import get_game
 from protocol.errors import Code
+from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
 from trainer.verify import Expected, Verifier
 
@@ -57,6 +58,59 @@ def test_taken_cell_is_illegal() -> None:
     record = repeated_action(random_game(GAMES["tic_tac_toe"], np.random.default_rng(3)))
     rejection = VERIFIERS["tic_tac_toe"].check(record, expected("tic_tac_toe"), NEWEST)
     assert str(rejection) == f"illegal_action: ply 1: action {record.actions[0]} is not legal"
+
+
+def with_visits(record: GameRecord, ply: int, visits: dict[int, int], flag: int) -> GameRecord:
+    """A copy with other visits at one ply."""
+    first = int(record.visited[:ply].sum())
+    last = first + int(record.visited[ply])
+    columns = {
+        name: np.concatenate([getattr(record, name)[:first], values, getattr(record, name)[last:]])
+        for name, values in (
+            ("visit_actions", np.array(list(visits), np.uint16)),
+            ("visits", np.array(list(visits.values()), np.uint16)),
+        )
+    }
+    record = dataclasses.replace(record, **columns)
+    return with_entry(with_entry(record, "visited", ply, len(visits)), "flags", ply, flag)
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_a_policy_target_played_an_action_that_it_visited(flag: int) -> None:
+    """A ply that is no target may have been played without a search."""
+    game = GAMES["connect_four"]
+    record = random_game(game, np.random.default_rng(8))
+    last, action = record.plies - 1, int(record.actions[-1])
+    others = [a for a in record.visit_actions[-int(record.visited[-1]) :] if a != action]
+    changed = with_visits(record, last, {int(others[0]): 100}, flag)
+    rejection = VERIFIERS["connect_four"].check(changed, expected("connect_four"), NEWEST)
+    assert (rejection and rejection.code) == naive_verdict(game, changed)
+    reason = f"bad_visits: ply {last}: action {action} was played without a visit, in a policy target"
+    assert (rejection and str(rejection)) == (reason if flag else None)
+
+
+@pytest.mark.parametrize(
+    ("flag", "wanted"), [(1, "expected 100"), (0, "expected at most 100, this being no policy target")]
+)
+def test_a_wrong_sum_of_visits_is_told_with_the_sums_that_are_right(flag: int, wanted: str) -> None:
+    """At the first ply there is no subtree to keep."""
+    record = random_game(GAMES["connect_four"], np.random.default_rng(9))
+    action = int(record.actions[0])
+    changed = with_visits(record, 0, {action: 101}, flag)
+    rejection = VERIFIERS["connect_four"].check(changed, expected("connect_four"), NEWEST)
+    assert str(rejection) == f"bad_visits: ply 0: 101 visits in all; {wanted}"
+
+
+def test_a_wrong_sum_after_a_search_names_both_sums() -> None:
+    """With the visits that the action played had at the ply before."""
+    record = random_game(GAMES["connect_four"], np.random.default_rng(9))
+    kept = int(record.visits[list(record.visit_actions[: record.visited[0]]).index(record.actions[0])]) - 1
+    assert kept > 0
+    changed = with_entry(record, "visits", int(record.visited[0]), 2000)
+    total = int(changed.visits[record.visited[0] :][: record.visited[1]].sum())
+    rejection = VERIFIERS["connect_four"].check(changed, expected("connect_four"), NEWEST)
+    sums = f"expected 100, or {100 + kept} with the subtree kept"
+    assert str(rejection) == f"bad_visits: ply 1: {total} visits in all; {sums}"
 
 
 def test_start_that_cannot_be_read(name: str) -> None:
