@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+LEAST_GRANT = 128
+"""Leaves every player is granted at least: one message of the size that pays (`docs/protocol.md`)."""
+
 
 @dataclass
 class _Account:
@@ -71,6 +74,11 @@ class Credits:
     def in_flight(self, session: int) -> int:
         account = self._accounts.get(session)
         return 0 if account is None else account.in_flight
+
+    def limit(self, session: int) -> int:
+        """Leaves the session may have in flight, 0 without an account."""
+        account = self._accounts.get(session)
+        return 0 if account is None else account.limit
 
     @property
     def total_in_flight(self) -> int:

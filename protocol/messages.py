@@ -19,6 +19,7 @@ CHUNK = 512 * 1024
 """Bytes of weights in one message."""
 MAX_RECORD = 1024 * 1024
 """Bytes of one game record."""
+ROLES = ("worker", "client", "trainer", "watcher")
 
 Name = Annotated[str, Meta(max_length=120)]
 Text = Annotated[str, Meta(max_length=2000)]
@@ -41,7 +42,7 @@ class Hello(Message, frozen=True, tag="hello"):
     """First message of every connection. Answered by WELCOME or GOODBYE."""
 
     protocol: Annotated[int, Meta(ge=0, le=2**16)]
-    role: Annotated[str, Meta(pattern="^(worker|client|trainer|watcher)\\Z")]
+    role: Annotated[str, Meta(pattern=f"^({'|'.join(ROLES)})\\Z")]
     """`worker` is azserver's own, `client` one on another machine; both play games."""
     name: Name = ""
     """For people: host and process."""
@@ -76,7 +77,7 @@ class Welcome(Message, frozen=True, tag="welcome"):
     games_in_flight: Count
     """Concurrent games the server would like one worker process to play."""
     heartbeat: Seconds
-    """Send PING after this long without other traffic."""
+    """Send PING when nothing was sent, or nothing was heard, for this long."""
     lease: Seconds
     """A session silent for this long is forgotten."""
     weights: WeightsInfo | None = None
@@ -137,6 +138,7 @@ class Refused(Message, frozen=True, tag="refused"):
     code: Name
     reason: Text
     request: RequestId = 0
+    """Of EVALUATE its number, of GET_CHUNK its offset; 0 where there is none, or none that can be read."""
     retry_after: Seconds = 0.0
 
 

@@ -1,12 +1,13 @@
 """Sessions, both ends: joining, keeping alive, losing and joining again. No sockets, no clock inside.
 
 Each call is `(event, now) -> instructions`; whoever owns the socket carries them out. A session is a
-lease: any traffic renews it, PING goes out only when there was none, and its end loses nothing, because
-whatever matters is resent by the side that still has it.
+lease: any traffic renews it, PING goes out when one direction was quiet, and its end loses nothing,
+because whatever matters is resent by the side that still has it.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -78,6 +79,7 @@ class ClientSession:
         self._hello_at = now
         self._heard_at = now
         self._sent_at = now
+        self._pinged_at = -math.inf
 
     def start(self, now: float) -> list[Instruction]:
         """Say HELLO for the first time. Does nothing when called again."""
@@ -110,7 +112,7 @@ class ClientSession:
         if now >= self._lost_at(self.welcome):
             return self._lose(f"nothing heard from the server for {now - self._heard_at:.1f} s", now)
         if now >= self._ping_at(self.welcome):
-            self._sent_at = now
+            self._sent_at = self._pinged_at = now
             return [Send(Ping())]
         return []
 
@@ -130,7 +132,9 @@ class ClientSession:
         return [Send(Bye())] if joined else []
 
     def _ping_at(self, welcome: Welcome) -> float:
-        return self._sent_at + max(welcome.heartbeat, SHORTEST_HEARTBEAT)
+        """A peer that only tells hears nothing, and one that only listens is forgotten: both ping."""
+        quiet_since = min(self._sent_at, self._heard_at)
+        return max(quiet_since, self._pinged_at) + max(welcome.heartbeat, SHORTEST_HEARTBEAT)
 
     def _lost_at(self, welcome: Welcome) -> float:
         return self._heard_at + max(welcome.lease, 2 * SHORTEST_HEARTBEAT)
@@ -185,6 +189,8 @@ class Session:
     hello: Hello
     joined_at: float
     heard_at: float
+    ended: str = ""
+    """Why it came out of `SessionTable.expire`."""
 
     @property
     def role(self) -> str:
@@ -214,7 +220,7 @@ class SessionTable:
     def join(self, peer: Hashable, hello: Hello, now: float) -> Welcome | Goodbye:
         """Answer a HELLO. The same HELLO again is a resend and keeps the session; another one from the
         same peer ends it (it comes out of the next `expire`) and begins a new one."""
-        refusal = version_refusal(hello)
+        refusal = version_refusal(hello.protocol, hello.role)
         if refusal is not None:
             return refusal
         present = self._sessions.get(peer)
@@ -222,6 +228,7 @@ class SessionTable:
             self.touch(peer, now)
             return self._welcome(present, now)
         if present is not None:
+            present.ended = "it said hello anew"
             self._replaced.append(self._sessions.pop(peer))
         if len(self._sessions) >= self._limit:
             return Goodbye(Code.BUSY, f"the server has {self._limit} sessions, its limit", HELLO_LONGEST)
@@ -250,6 +257,7 @@ class SessionTable:
             oldest = next(iter(self._sessions.values()))
             if now < oldest.heard_at + self._lease:
                 break
+            oldest.ended = f"nothing heard from it for {now - oldest.heard_at:.0f} s"
             ended.append(self._sessions.pop(oldest.peer))
         return ended
 
@@ -273,17 +281,18 @@ class SessionTable:
         return len(self._sessions)
 
 
-def version_refusal(hello: Hello) -> Goodbye | None:
+def version_refusal(protocol: int, role: str) -> Goodbye | None:
     """The GOODBYE for a peer that speaks another protocol; it says which side to upgrade."""
-    if hello.protocol == PROTOCOL_VERSION:
+    if protocol == PROTOCOL_VERSION:
         return None
-    older = hello.protocol < PROTOCOL_VERSION
+    older = protocol < PROTOCOL_VERSION
     code = Code.PROTOCOL_TOO_OLD if older else Code.PROTOCOL_TOO_NEW
-    side = hello.role if older else "server"
-    versions = f"this {hello.role} speaks protocol {hello.protocol}, the server {PROTOCOL_VERSION}"
+    side = role if older else "server"
+    versions = f"this {role} speaks protocol {protocol}, the server {PROTOCOL_VERSION}"
     return Goodbye(code, f"{versions}: upgrade the {side}")
 
 
 def hello_first() -> Goodbye:
     """The answer to a message from a peer that has no session."""
-    return Goodbye(Code.HELLO_REQUIRED, "no session: it ended, or the server restarted; say HELLO")
+    reason = "no session here: say hello first (it ended, the server was restarted, or there never was one)"
+    return Goodbye(Code.HELLO_REQUIRED, reason)

@@ -24,8 +24,9 @@ from runtime.exits import Exit, Fatal
 
 LEAVES_LIMIT = 4 * 1024 * 1024
 """Largest frame on the leaves port, bytes: 4,096 chess leaves of 952 bytes."""
-BULK_LIMIT = 2 * CHUNK
-"""Largest frame on the bulk port, bytes."""
+BULK_LIMIT = 8 * CHUNK
+"""Largest frame on the bulk port, bytes: above the largest record, so that a longer one is answered
+(`too_long`). ZeroMQ cuts the connection without a word at whatever is larger than this."""
 DRAIN_BUDGET = 256
 """Messages read from one socket before other callbacks of the loop get their turn."""
 IN_PLACE_FROM = 32 * 1024

@@ -209,7 +209,9 @@ class BulkService:
         try:
             self._chunks.put_nowait((peer_of(session), message))
         except asyncio.QueueFull:
-            self.port.refuse(peer_of(session), Code.BUSY, "too many chunks asked for", 0, retry_after=1.0)
+            self.port.refuse(
+                peer_of(session), Code.BUSY, "too many chunks asked for", message.offset, retry_after=1.0
+            )
 
     async def _serve_chunks(self) -> None:
         """One chunk a turn of the loop, so that leaves never wait behind a crowd of pullers."""
@@ -218,7 +220,7 @@ class BulkService:
             data = self._store.chunk(message.sha256, message.offset)
             if data is None:
                 reason = "these weights are no longer kept: ask for the current ones"
-                self.port.refuse(peer, Code.UNKNOWN_WEIGHTS, reason, 0)
+                self.port.refuse(peer, Code.UNKNOWN_WEIGHTS, reason, message.offset)
             else:
                 self.port.send(peer, Chunk(message.sha256, message.offset), data)
             await asyncio.sleep(0)

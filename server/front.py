@@ -16,7 +16,7 @@ from typing import Any
 import zmq
 
 from games.spec import Game
-from protocol.credits import Credits
+from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Status, WeightsInfo, Welcome, encode
 from protocol.sessions import Session, SessionTable
@@ -80,7 +80,7 @@ class Front:
         self._announce_now = asyncio.Event()
         self._trouble: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
         self.leaf = LeafService(
-            settings.game, settings.history, Credits(MAX_QUEUED_ROWS, minimum=64), self.figures
+            settings.game, settings.history, Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT), self.figures
         )
         self.bulk = BulkService(settings.game.name, store, self.figures)
         self.one_up = asyncio.Event()
@@ -203,7 +203,7 @@ class Front:
             return refusal
         if session.role == "trainer" and (refusal := self.bulk.admit_trainer(session)):
             return refusal
-        return self._welcome(session, self.games_in_flight + SPARE_CREDITS)
+        return self._welcome(session, 0)
 
     def _not_now(self, session: Session) -> Goodbye | None:
         if self.stopping:

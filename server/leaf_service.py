@@ -65,7 +65,10 @@ class LeafService:
         leaves = check_leaves(rows, self._words, self._game.actions, frames, max_legal=self._game.max_legal)
         if not self.credits.take(number, rows):
             self._figures.over_credit += 1
-            reason = f"{rows} leaves more than the credits allow ({self.credits.in_flight(number)} in flight)"
+            reason = (
+                f"{rows} leaves and {self.credits.in_flight(number)} in flight are more than the "
+                f"{self.credits.limit(number)} that welcome granted"
+            )
             self.port.refuse(
                 peer_of(session), Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
             )

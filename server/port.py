@@ -1,7 +1,7 @@
 """One ROUTER socket with its sessions: reads, checks, and hands each message to the handler of its type.
 
-Nothing a peer sends can do more than be counted: bytes that are no message are dropped, a message out of
-place is refused, and who has not said HELLO is asked to.
+Nothing a peer sends can do more than be counted: bytes that are no map are dropped, a message out of
+shape or place is refused, and who has not said HELLO is asked to.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from protocol.messages import (
     Ping,
     Pong,
     Refused,
-    Welcome,
     decode,
     encode,
 )
+from protocol.outline import HELLO, hello_refusal, outline, request_of
 from protocol.sessions import Session, SessionTable, hello_first
 from runtime.logs import Repeated
 from runtime.sockets import Channel, Frame, Socket
@@ -86,7 +86,7 @@ class Port:
     def expire(self, now: float) -> None:
         """End the sessions whose lease has run out."""
         for session in self.sessions.expire(now):
-            self._ended(session, "nothing heard from it")
+            self._ended(session, session.ended)
 
     def end(self, session: Session, goodbye: Goodbye) -> None:
         """End a session from our side."""
@@ -109,13 +109,25 @@ class Port:
             message = decode(frames[1])
         except BadMessage as error:
             self._malformed(peer, str(error))
+            self._answer_malformed(peer, frames[1] if len(frames) > 1 else b"", str(error))
             return
         try:
             self._on_message(peer, message, frames[2:])
         except BadMessage as error:
             self._malformed(peer, str(error))
-            if request := getattr(message, "request", 0):
-                self.refuse(peer, Code.BAD_FRAMES, str(error), request)
+            self.refuse(peer, Code.BAD_FRAMES, f"{_tag(message)}: {error}", getattr(message, "request", 0))
+
+    def _answer_malformed(self, peer: bytes, header: bytes | memoryview, error: str) -> None:
+        """Tell the sender of a map of the wrong shape; bytes that are no map get no answer."""
+        entries = outline(header)
+        if entries is None:
+            return
+        if entries.get("type") == HELLO:
+            self._refuse_hello(peer, hello_refusal(entries, error))
+        elif self.sessions.touch(peer, self._clock()) is None:
+            self.send(peer, hello_first())
+        else:
+            self.refuse(peer, Code.BAD_MESSAGE, error, request_of(entries))
 
     def _on_message(self, peer: bytes, message: AnyMessage, frames: list[memoryview]) -> None:
         now = self._clock()
@@ -137,18 +149,29 @@ class Port:
         known = self.sessions.get(peer)
         answer = self.sessions.join(peer, hello, now)
         self.expire(now)
-        self.send(peer, answer)
         if isinstance(answer, Goodbye):
             self._warn.warning(answer.code, f"refused {_who(hello)}: {answer.reason}", now)
-        elif isinstance(answer, Welcome) and (known is None or known.number != answer.session):
+            self._refuse_hello(peer, answer)
+            return
+        self.send(peer, answer)
+        if known is None or known.number != answer.session:
             log.info("%s has joined the %s port", _who(hello), self._name)
+
+    def _refuse_hello(self, peer: bytes, goodbye: Goodbye) -> None:
+        """No session, and none of before either."""
+        self.send(peer, goodbye)
+        if (session := self.sessions.leave(peer)) is not None:
+            self._ended(session, goodbye.reason)
 
     def _route(self, session: Session, message: AnyMessage, frames: list[memoryview]) -> None:
         route = self._routes.get(type(message))
         if route is None:
-            raise BadMessage(f"{type(message).__name__} does not belong on this port")
+            reason = f"{_tag(message)} does not belong on the {self._name} port"
+            self._malformed(_peer(session), reason)
+            self.refuse(_peer(session), Code.BAD_MESSAGE, reason, getattr(message, "request", 0))
+            return
         if session.role not in route.roles:
-            reason = f"a {session.role} may not send {type(message).__name__}"
+            reason = f"a {session.role} may not send {_tag(message)}"
             self._malformed(_peer(session), reason)
             self.refuse(_peer(session), Code.ROLE_NOT_ALLOWED, reason, getattr(message, "request", 0))
             return
@@ -177,6 +200,11 @@ def peer_of(session: Session) -> bytes:
 
 
 _peer = peer_of
+
+
+def _tag(message: Message) -> str:
+    """The message's `type` on the wire."""
+    return str(message.__struct_config__.tag)
 
 
 def _who(hello: Hello) -> str:

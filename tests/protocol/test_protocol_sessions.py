@@ -111,21 +111,47 @@ def test_a_welcome_to_another_session_is_a_new_beginning() -> None:
 
 
 def test_ping_goes_out_only_when_nothing_else_did() -> None:
-    """`heartbeat` seconds after the last thing sent."""
+    """`heartbeat` seconds after the last thing sent, though there was something to hear."""
     session = joined_client()
     session.sent(3.0)
+    session.on_message(Pong(), 4.0)
     assert session.tick(HEARTBEAT) == []
     assert session.due() == 3.0 + HEARTBEAT
     assert session.tick(3.0 + HEARTBEAT) == [Send(Ping())]
     assert session.tick(3.0 + HEARTBEAT) == []
 
 
+def test_a_peer_that_only_tells_pings_to_hear_something() -> None:
+    """Whatever it sends, once a heartbeat: a session in which the server has nothing to say lives on."""
+    session = joined_client()
+    pings = []
+    for second in range(1, 201):
+        session.sent(float(second))
+        for instruction in session.tick(float(second)):
+            assert instruction == Send(Ping())
+            pings.append(second)
+            session.on_message(Pong(), float(second))
+    assert pings == list(range(5, 201, 5))
+    assert session.state is ClientState.JOINED
+
+
+def test_a_silent_server_is_pinged_once_a_heartbeat_until_it_is_given_up() -> None:
+    """Not at every tick, although nothing is heard."""
+    session = joined_client()
+    instructions = []
+    for second in range(1, 61):
+        session.sent(float(second))
+        instructions += session.tick(float(second))
+    assert instructions[:-1] == [Send(Ping())] * 11
+    assert isinstance(instructions[-1], Lost)
+
+
 def test_any_message_renews_the_lease() -> None:
     """The session is lost `lease` seconds after the last message, not after the last PONG."""
     session = joined_client()
-    session.on_message(Pong(), 50.0)
+    session.on_message(welcome(), 50.0)
     session.sent(109.0)
-    assert session.tick(109.0) == []
+    assert session.tick(109.0) == [Send(Ping())]
     (lost,) = session.tick(110.0)
     assert isinstance(lost, Lost)
     assert "60.0 s" in lost.reason
@@ -214,7 +240,8 @@ def test_a_new_beginning_ends_the_session_before_it() -> None:
     new = sessions.join(b"a", Hello(PROTOCOL_VERSION, "worker", join=1), 1.0)
     assert isinstance(old, Welcome)
     assert isinstance(new, Welcome)
-    assert [session.number for session in sessions.expire(1.0)] == [old.session]
+    (ended,) = sessions.expire(1.0)
+    assert (ended.number, ended.ended) == (old.session, "it said hello anew")
     assert [session.number for session in sessions.all()] == [new.session]
     assert sessions.expire(1.0) == []
 
@@ -227,7 +254,8 @@ def test_sessions_end_after_their_lease_unless_touched() -> None:
     assert sessions.touch(b"a", 30.0) is not None
     assert sessions.due() == LEASE
     assert sessions.expire(LEASE - 1) == []
-    assert [session.peer for session in sessions.expire(LEASE)] == [b"b"]
+    (ended,) = sessions.expire(LEASE)
+    assert (ended.peer, ended.ended) == (b"b", "nothing heard from it for 60 s")
     assert sessions.touch(b"b", LEASE) is None
     assert sessions.due() == 30.0 + LEASE
 

@@ -20,6 +20,7 @@ from front_bench import (
 from protocol.errors import Code
 from protocol.messages import (
     CHUNK,
+    MAX_RECORD,
     PROTOCOL_VERSION,
     Chunk,
     GameAck,
@@ -40,7 +41,7 @@ from protocol.messages import (
 )
 from runtime.aio import first_cause
 from runtime.exits import Fatal
-from runtime.sockets import Channel, subscriber
+from runtime.sockets import BULK_LIMIT, Channel, subscriber
 from server.port import peer_of
 
 
@@ -66,6 +67,20 @@ def test_games_reach_the_trainer_and_acknowledgements_their_worker(play: Play) -
         assert (await client.receive(GameAck))[0] == GameAck(b"c" * 16, "stored")
         trainer.send(TrainerStatus({"games": 2}))
         assert (await trainer.status())["trainer"] == {"games": 2}
+
+    play(scenario)
+
+
+def test_a_record_that_is_too_long_is_answered_and_the_connection_lives(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        client = Peer(bench, "bulk")
+        await client.join("client")
+        for size in (MAX_RECORD + 1, BULK_LIMIT):
+            client.send(PutGame(b"l" * 16, b"s" * 32), bytes(size))
+            ack = (await client.receive(GameAck))[0]
+            assert (ack.status, ack.reason.split(":")[0]) == ("rejected", Code.TOO_LONG)
+        assert (await client.status())["sessions"]["trainer"] == 0
 
     play(scenario)
 
@@ -145,8 +160,11 @@ def test_published_weights_are_loaded_announced_and_served(play: Play) -> None:
         for offset in range(0, len(data), CHUNK):
             puller.send(GetChunk(info.sha256, offset))
             assert bytes((await puller.receive(Chunk))[1][0]) == data[offset : offset + CHUNK]
-        puller.send(GetChunk(b"?" * 32, 0))
-        assert (await puller.receive(Refused))[0].code == Code.UNKNOWN_WEIGHTS
+        puller.send(GetChunk(info.sha256, len(data)))
+        assert (await puller.receive(Chunk))[1][0].nbytes == 0
+        puller.send(GetChunk(b"?" * 32, CHUNK))
+        refused = (await puller.receive(Refused))[0]
+        assert (refused.code, refused.request) == (Code.UNKNOWN_WEIGHTS, CHUNK)
 
     play(scenario)
 

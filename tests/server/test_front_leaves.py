@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import numpy as np
 from front_bench import (
     PATIENCE,
@@ -16,6 +17,7 @@ from front_bench import (
     random_leaves,
 )
 
+from protocol.credits import LEAST_GRANT
 from protocol.errors import Code
 from protocol.frames import check_leaves
 from protocol.messages import (
@@ -27,6 +29,7 @@ from protocol.messages import (
     Hello,
     Ping,
     Pong,
+    PutGame,
     Refused,
     encode,
 )
@@ -126,6 +129,85 @@ def test_leaves_that_do_not_fit_their_header_are_refused_by_request(play: Play) 
         assert (refused.request, refused.code) == (5, Code.BAD_FRAMES)
         worker.send(Evaluate(6, 4), features, counts)
         assert (await worker.receive(Refused))[0].request == 6
+
+    play(scenario)
+
+
+def test_a_message_of_the_wrong_shape_is_refused_to_who_has_a_session(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        worker, stranger = Worker(bench, 1), Peer(bench, "leaves")
+        await worker.join("worker")
+        wrong: list[tuple[dict[str, object], int]] = [
+            ({"type": "evaluate", "request": 9, "rows": "two"}, 9),
+            ({"type": "evaluate", "request": -9, "rows": 2}, 0),
+            ({"type": "no such message"}, 0),
+            ({"typ": "ping"}, 0),
+        ]
+        for entries, request in wrong:
+            header = msgspec.msgpack.encode(entries)
+            assert worker.channel.send([header])
+            refused = (await worker.receive(Refused))[0]
+            assert (refused.code, refused.request, refused.retry_after) == (Code.BAD_MESSAGE, request, 0)
+            assert stranger.channel.send([header])
+            assert (await stranger.receive(Goodbye))[0].code == Code.HELLO_REQUIRED
+        worker.send(PutGame(b"u" * 16, b"s" * 32), b"")
+        refused = (await worker.receive(Refused))[0]
+        assert refused.code == Code.BAD_MESSAGE
+        assert refused.reason == "put_game does not belong on the leaves port"
+        assert (await worker.status())["protocol_errors"] == 2 * len(wrong) + 1
+
+    play(scenario)
+
+
+def test_a_hello_of_the_wrong_shape_is_answered_for_good(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        hello = {"type": "hello", "protocol": PROTOCOL_VERSION, "role": "client", "name": "me"}
+        for port in ("leaves", "bulk"):
+            for change, code in (
+                ({"protocol": 2**40, "name": 5}, Code.PROTOCOL_TOO_NEW),
+                ({"role": "oracle"}, Code.ROLE_NOT_ALLOWED),
+                ({"name": "n" * 121}, Code.BAD_MESSAGE),
+            ):
+                peer = Peer(bench, port)
+                assert peer.channel.send([msgspec.msgpack.encode(hello | change)])
+                goodbye = (await peer.receive(Goodbye))[0]
+                assert (goodbye.code, goodbye.retry_after) == (code, 0)
+
+    play(scenario)
+
+
+def test_a_hello_that_is_refused_ends_the_session_before_it(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        peer = Peer(bench, "leaves")
+        await peer.join("client")
+        peer.send(Hello(PROTOCOL_VERSION + 1, "client"))
+        await peer.receive(Goodbye)
+        assert len(bench.front.leaf.port.sessions) == 0
+        assert bench.front.leaf.credits.granted == 0
+
+    play(scenario)
+
+
+def test_credits_are_exact(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        evaluator = await bench.evaluator()
+        evaluator.holding = True
+        worker = Worker(bench, 1)
+        welcome = await worker.join("worker")
+        assert welcome.credits >= LEAST_GRANT
+        worker.ask(1, welcome.credits)
+        worker.send(Evaluate(2, 1), *random_leaves(worker.rng, 1))
+        refused = (await worker.receive(Refused))[0]
+        assert (refused.request, refused.code) == (2, Code.OVER_CREDIT)
+        assert f"1 leaves and {welcome.credits} in flight" in refused.reason
+        evaluator.answer_all()
+        evaluator.holding = False
+        await worker.get_all()
+        worker.ask(3, welcome.credits)
+        await worker.get_all()
 
     play(scenario)
 
