@@ -42,6 +42,9 @@ class TrainerConfig:
     """Largest norm of the gradient, 0: unlimited; default 1 for adamw, 0 for alphazero."""
     value_weight: float = 1.0
     """Weight of the value loss beside 1 for the policy (AlphaZero: 1)."""
+    policy_loss: Literal["legal", "all"] = "legal"
+    """Softmax of the policy loss over the legal moves, as the search takes it (lc0), or over all actions
+    (AlphaZero's published pseudocode)."""
     samples_per_position: float = 2.0
     """Times a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4)."""
     min_positions: int = 2000

@@ -41,7 +41,8 @@ def recipe_of(config: TrainerConfig) -> Recipe:
     for name in ("weight_decay", "warmup_steps", "grad_clip"):
         if getattr(config, name) is not None:
             chosen[name] = getattr(config, name)
-    return replace(RECIPES[config.optimizer], value_weight=config.value_weight, **chosen)
+    recipe = RECIPES[config.optimizer]
+    return replace(recipe, value_weight=config.value_weight, policy_loss=config.policy_loss, **chosen)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ class Recipe:
     """Largest norm of the gradient; 0: unlimited (AlphaZero: none)."""
     value_weight: float = 1.0
     """Of the value loss, beside 1 for the policy (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
+    policy_loss: str = "legal"
+    """Softmax of the policy loss over `legal` or `all` actions (AlphaZero pseudocode: all)."""
 
     def rate(self, step: int) -> float:
         """Learning rate of step `step`, counted from 0."""

@@ -20,7 +20,10 @@ from trainer.window import Window
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """`n` positions with their targets. The policy target is sparse: entry `i` belongs to `rows[i]`."""
+    """`n` positions with their targets.
+
+    The policy target has an entry for every legal action of a position; entry `i` belongs to `rows[i]`.
+    """
 
     words: npt.NDArray[np.uint64]
     """[n, feature words] packed features."""
@@ -31,7 +34,7 @@ class Samples:
     actions: npt.NDArray[np.int64]
     """[entries]"""
     shares: npt.NDArray[np.float32]
-    """[entries] share of the root's visits; they add up to 1 in each row that has any."""
+    """[entries] share of the root's visits, 0 for an action without; they add up to 1 in each row."""
 
 
 class Sampler:
@@ -52,6 +55,8 @@ class Sampler:
         self._write = kernels["write_samples"]
         self._line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
         self._packed = np.zeros(game.feature_words(history), dtype=np.uint64)
+        self._legal = np.zeros(game.max_legal, dtype=np.uint16)
+        self._share_of = np.zeros(game.actions, dtype=np.float32)
 
     def warm(self, record: GameRecord) -> None:
         """Compile now (some seconds the first time) and not at the first step."""
@@ -71,15 +76,16 @@ class Sampler:
         """Samples of the positions `numbers`, each through the symmetry of that index (0: identity)."""
         if window.longest >= len(self._line):
             self._line = np.zeros((window.longest + 1, self._game.state_words), dtype=np.uint64)
-        count, rings = len(numbers), window.rings
-        room = int(rings.visited[numbers % len(rings.visited)].sum(dtype=np.int64))
+        count = len(numbers)
+        # More than is needed, but memory that is not written to costs nothing.
+        room = count * self._game.max_legal
         words = np.empty((count, len(self._packed)), dtype=np.uint64)
         classes = np.empty(count, dtype=np.int64)
         rows = np.empty(room, dtype=np.int64)
         actions = np.empty(room, dtype=np.int64)
         shares = np.empty(room, dtype=np.float32)
         entries = self._write(
-            rings,
+            window.rings,
             window.starts,
             numbers,
             symmetries,
@@ -90,6 +96,8 @@ class Sampler:
             self._game.words_per_plane,
             self._line,
             self._packed,
+            self._legal,
+            self._share_of,
             words,
             classes,
             rows,

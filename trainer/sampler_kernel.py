@@ -28,6 +28,7 @@ def _unbound(*_: Any) -> Any:
 
 play: Callable[..., Any] = _unbound
 side_to_move: Callable[..., Any] = _unbound
+legal_actions: Callable[..., Any] = _unbound
 encode: Callable[..., Any] = _unbound
 
 
@@ -64,19 +65,28 @@ def write_policy(
     rings: Rings,
     visit: int,
     count: int,
+    legal: npt.NDArray[np.uint16],
     actions_map: npt.NDArray[np.int64],
+    share_of: npt.NDArray[np.float32],
     actions: npt.NDArray[np.int64],
     shares: npt.NDArray[np.float32],
 ) -> None:
-    """Visits numbered `visit .. visit + count - 1` as actions and their shares of all visits."""
+    """Every legal action with its share of the visits numbered `visit .. visit + count - 1`.
+
+    `share_of` is scratch of one entry per action of the game, all 0 before and after.
+    """
     capacity = len(rings.visit_action)
     total = signed(0)
     for i in range(count):
         total += signed(rings.visit_count[(visit + i) % capacity])
     for i in range(count):
         at = (visit + i) % capacity
-        actions[i] = actions_map[signed(rings.visit_action[at])]
-        shares[i] = np.float32(rings.visit_count[at]) / np.float32(total)
+        share_of[rings.visit_action[at]] = np.float32(rings.visit_count[at]) / np.float32(total)
+    for i in range(len(legal)):
+        action = signed(legal[i])
+        actions[i] = actions_map[action]
+        shares[i] = share_of[action]
+        share_of[action] = np.float32(0)
 
 
 def write_samples(
@@ -91,6 +101,8 @@ def write_samples(
     words_per_plane: int,
     line: Line,
     packed: npt.NDArray[np.uint64],
+    legal: npt.NDArray[np.uint16],
+    share_of: npt.NDArray[np.float32],
     words: npt.NDArray[np.uint64],
     classes: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
@@ -100,10 +112,12 @@ def write_samples(
     """Samples for the positions `numbers`, each seen through symmetry `symmetries[row]` (0: as it is).
 
     line     uint64[longest game + 1, state_words] scratch;  packed  uint64[feature words] scratch
+    legal    [max_legal] scratch;  share_of  float32[actions of the game] scratch, all 0
     words    uint64[n, feature words] features
     classes  int64[n] 0 win, 1 draw, 2 loss, for the side to move
-    rows, actions, shares  [room] the policy target, sparse: share of the visits of `actions[i]` in
-             sample `rows[i]`; a sample that is no policy target has no entries. Returns how many.
+    rows, actions, shares  [n * max_legal] the policy target: share of the visits (0: none) of the legal
+             action `actions[i]` in sample `rows[i]`; a sample that is no policy target has no entries.
+             Returns how many.
     """
     at = 0
     for row in range(len(numbers)):
@@ -122,10 +136,19 @@ def write_samples(
         value = outcome if side_to_move(line[ply]) == 0 else -outcome
         classes[row] = 1 - value
         if rings.is_target[index]:
-            count = signed(rings.visited[index])
+            count = signed(legal_actions(line, ply + 1, legal))
             visit = rings.game_visit[slot] + signed(rings.visit_offset[index])
             rows[at : at + count] = row
-            write_policy(rings, visit, count, action_maps[symmetry], actions[at:], shares[at:])
+            write_policy(
+                rings,
+                visit,
+                signed(rings.visited[index]),
+                legal[:count],
+                action_maps[symmetry],
+                share_of,
+                actions[at:],
+                shares[at:],
+            )
             at += count
     return at
 

@@ -68,7 +68,7 @@ class Learner:
         planes = unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
             policy_logits, value_logits = self.network(planes)
-        parts = losses(policy_logits, value_logits, targets)
+        parts = losses(policy_logits, value_logits, targets, self._recipe.policy_loss)
         self.optimizer.zero_grad(set_to_none=True)
         (parts.policy + self._recipe.value_weight * parts.value).backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(

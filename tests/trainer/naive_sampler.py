@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from naive_verify import positions_of, visits_by_ply
+from naive_verify import legal_and_end, positions_of, visits_by_ply
 
 from games.spec import Game, Symmetry
 from protocol.records import GameRecord
@@ -46,13 +46,13 @@ def naive_words(game: Game, record: GameRecord, ply: int, history: int) -> npt.N
     return words
 
 
-def naive_policy(record: GameRecord, ply: int) -> dict[int, float]:
-    """Shares of the visits, empty for a ply that is no policy target."""
+def naive_policy(game: Game, record: GameRecord, ply: int) -> dict[int, float]:
+    """Share of the visits of each legal action, empty for a ply that is no policy target."""
     if not record.flags[ply]:
         return {}
-    visits = visits_by_ply(record)[ply]
-    total = sum(count for _, count in visits)
-    return {action: count / total for action, count in visits}
+    legal, _ = legal_and_end(game, positions_of(game, record)[: ply + 1])
+    visits = dict(visits_by_ply(record)[ply])
+    return {action: visits.get(action, 0) / sum(visits.values()) for action in legal}
 
 
 def naive_class(game: Game, record: GameRecord, ply: int) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from naive_sampler import naive_class, naive_words
+from naive_sampler import naive_class, naive_policy, naive_words
 from naive_verify import naive_verdict
 
 from bench.random_games import random_game
@@ -101,6 +101,9 @@ def test_random_games_agree_with_the_slow_twins() -> None:
         record, ply = records[index], int(number - (ends[index] - records[index].plies))
         np.testing.assert_array_equal(samples.words[row], naive_words(CHESS, record, ply, CHESS.history))
         assert samples.classes[row] == naive_class(CHESS, record, ply)
+        here = samples.rows == row
+        shares = dict(zip(samples.actions[here].tolist(), samples.shares[here].tolist(), strict=True))
+        assert shares == pytest.approx(naive_policy(CHESS, record, ply))
 
 
 def test_inflated_visits_are_refused() -> None:

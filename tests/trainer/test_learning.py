@@ -174,7 +174,9 @@ def test_settings_over_the_recipe() -> None:
     """What is not set comes from the preset; a 0 that means something is kept."""
     recipe = recipe_of(TrainerConfig(optimizer="adamw", lr=0.01, grad_clip=0.0))
     assert (recipe.batch, recipe.lr, recipe.grad_clip, recipe.warmup_steps) == (256, 0.01, 0.0, 100)
-    assert recipe_of(TrainerConfig(optimizer="alphazero")).batch == 4096
+    alphazero = recipe_of(TrainerConfig(optimizer="alphazero"))
+    assert (alphazero.batch, alphazero.policy_loss) == (4096, "legal")
+    assert recipe_of(TrainerConfig(policy_loss="all")).policy_loss == "all"
 
 
 def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:

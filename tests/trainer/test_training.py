@@ -33,41 +33,80 @@ def some_samples(count: int, targets: float = 1.0) -> Samples:
 
 
 def naive_losses(
-    policy: list[list[float]], value: list[list[float]], samples: Samples
-) -> tuple[float, float]:
-    """The two losses, sample by sample and in doubles."""
-    policy_sum, value_sum, targets = 0.0, 0.0, 0
+    policy: list[list[float]], value: list[list[float]], samples: Samples, form: str
+) -> tuple[float, float, float]:
+    """Policy and value loss and the visits' entropy, sample by sample and in doubles."""
+    policy_sum, value_sum, entropy, targets = 0.0, 0.0, 0.0, 0
     for row, logits in enumerate(policy):
-        log_total = math.log(sum(math.exp(x) for x in logits))
         entries = np.flatnonzero(samples.rows == row)
         targets += len(entries) > 0
+        competing = samples.actions[entries] if form == "legal" else range(len(logits))
+        log_total = math.log(sum(math.exp(logits[action]) for action in competing) or 1.0)
         for i in entries:
-            policy_sum -= float(samples.shares[i]) * (logits[samples.actions[i]] - log_total)
+            share = float(samples.shares[i])
+            policy_sum -= share * (logits[samples.actions[i]] - log_total)
+            entropy -= share * math.log(share) if share else 0.0
         wanted = int(samples.classes[row])
         if len(value[row]) == 3:
             value_sum += math.log(sum(math.exp(x) for x in value[row])) - value[row][wanted]
         else:
             value_sum += ((1, 0, -1)[wanted] - math.tanh(value[row][0])) ** 2
-    return policy_sum / targets, value_sum / len(policy)
+    return policy_sum / targets, value_sum / len(policy), entropy / targets
 
 
+def targets_of(samples: Samples) -> Targets:
+    arrays = (samples.classes, samples.rows, samples.actions, samples.shares)
+    return Targets(*map(torch.from_numpy, arrays), len(set(samples.rows.tolist())))
+
+
+@pytest.mark.parametrize("form", ["legal", "all"])
 @pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
-def test_losses_agree_with_the_slow_twin(value_outputs: int) -> None:
+def test_losses_agree_with_the_slow_twin(value_outputs: int, form: str) -> None:
     """Cross-entropies and squares over a batch are those of a plain loop, also with plies that are no
     policy target."""
     samples = some_samples(40, targets=0.6)
     torch.manual_seed(1)
     policy, value = torch.randn(40, 9), torch.randn(40, value_outputs)
-    arrays = (samples.classes, samples.rows, samples.actions, samples.shares)
-    parts = losses(policy, value, Targets(*map(torch.from_numpy, arrays), len(set(samples.rows.tolist()))))
-    expected = naive_losses(policy.tolist(), value.tolist(), samples)
-    assert (parts.policy.item(), parts.value.item()) == pytest.approx(expected, rel=1e-5)
+    parts = losses(policy, value, targets_of(samples), form)
+    expected = naive_losses(policy.tolist(), value.tolist(), samples, form)
+    assert tuple(part.item() for part in parts) == pytest.approx(expected, rel=1e-5)
 
 
-def test_one_batch_is_learnt_by_heart() -> None:
+def test_illegal_moves_have_no_part_in_the_loss() -> None:
+    """Over the legal moves, logits of illegal ones change nothing and get no gradient; equal logits cost
+    the logarithm of the number of legal moves."""
+    samples = some_samples(40, targets=0.6)
+    targets = targets_of(samples)
+    logits = torch.full((40, 9), 1e4)
+    logits[targets.rows, targets.actions] = -1e4
+    logits.requires_grad_()
+    loss = losses(logits, torch.zeros(40, 3), targets).policy
+    loss.backward()
+    counts = np.unique(samples.rows, return_counts=True)[1]
+    assert loss.item() == pytest.approx(np.log(counts).mean(), rel=1e-5)
+    assert logits.grad is not None
+    touched = torch.zeros(40, 9, dtype=torch.bool)
+    touched[targets.rows, targets.actions] = True
+    assert not logits.grad[~touched].any()
+    assert logits.grad.isfinite().all()
+
+
+def test_batch_without_policy_targets_trains_the_value_only() -> None:
+    """A batch with no policy target at all has policy loss 0 and finite gradients."""
+    samples = some_samples(8, targets=0.0)
+    logits = torch.randn(8, 9, requires_grad=True)
+    parts = losses(logits, torch.zeros(8, 3), targets_of(samples))
+    parts.policy.backward()
+    assert (len(samples.rows), parts.policy.item(), parts.policy_entropy.item()) == (0, 0.0, 0.0)
+    assert logits.grad is not None
+    assert not logits.grad.any()
+
+
+@pytest.mark.parametrize("form", ["legal", "all"])
+def test_one_batch_is_learnt_by_heart(form: str) -> None:
     """Shown the same samples again and again, the network comes down to the entropy of the visits."""
     torch.manual_seed(2)
-    recipe = dataclasses.replace(RECIPES["adamw"], lr=0.01, warmup_steps=10)
+    recipe = dataclasses.replace(RECIPES["adamw"], lr=0.01, warmup_steps=10, policy_loss=form)
     learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
     samples = distinct(some_samples(16))
     for _ in range(200):

@@ -64,7 +64,7 @@ def test_oldest_games_go_first_and_whole(
     assert len(samples.classes) == sum(record.plies for record in naive.records)
     for row in range(len(samples.classes)):
         record, ply = naive.position(row)
-        assert policy_of(samples, row) == pytest.approx(naive_policy(record, ply))
+        assert policy_of(samples, row) == pytest.approx(naive_policy(TIC_TAC_TOE, record, ply))
 
 
 @pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.name)
@@ -79,7 +79,7 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
     for row in range(window.positions):
         record, ply = naive.position(row)
         np.testing.assert_array_equal(samples.words[row], naive_words(game, record, ply, game.history))
-        assert policy_of(samples, row) == pytest.approx(naive_policy(record, ply))
+        assert policy_of(samples, row) == pytest.approx(naive_policy(game, record, ply))
         assert samples.classes[row] == naive_class(game, record, ply)
 
 
@@ -95,7 +95,7 @@ def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
             words = naive_words(game, record, row, game.history)
             turned = naive_symmetry(game, words, symmetry, game.history)
             np.testing.assert_array_equal(samples.words[row], turned)
-            shares = {int(symmetry.actions[a]): p for a, p in naive_policy(record, row).items()}
+            shares = {int(symmetry.actions[a]): p for a, p in naive_policy(game, record, row).items()}
             assert policy_of(samples, row) == pytest.approx(shares)
             assert samples.classes[row] == naive_class(game, record, row)
 
