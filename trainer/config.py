@@ -37,7 +37,7 @@ class TrainerConfig:
     weight_decay: float | None = None
     """As torch counts it; default 0.01 for adamw (filters and matrices), 0.0002 for alphazero (all)."""
     warmup_steps: int | None = None
-    """Steps over which the rate rises; default 100 for adamw, 0 for alphazero."""
+    """Steps over which the rate rises; default 30 for adamw, 0 for alphazero."""
     grad_clip: float | None = None
     """Largest norm of the gradient, 0: unlimited; default 1 for adamw, 0 for alphazero."""
     value_weight: float = 1.0

@@ -173,7 +173,7 @@ def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
 def test_settings_over_the_recipe() -> None:
     """What is not set comes from the preset; a 0 that means something is kept."""
     recipe = recipe_of(TrainerConfig(optimizer="adamw", lr=0.01, grad_clip=0.0))
-    assert (recipe.batch, recipe.lr, recipe.grad_clip, recipe.warmup_steps) == (256, 0.01, 0.0, 100)
+    assert (recipe.batch, recipe.lr, recipe.grad_clip, recipe.warmup_steps) == (256, 0.01, 0.0, 30)
     alphazero = recipe_of(TrainerConfig(optimizer="alphazero"))
     assert (alphazero.batch, alphazero.policy_loss) == (4096, "legal")
     assert recipe_of(TrainerConfig(policy_loss="all")).policy_loss == "all"
