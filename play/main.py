@@ -1,0 +1,53 @@
+"""`azplay COMMAND`: what is done with a trained network. Each command is imported when asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from runtime.exits import Exit, guarded
+
+COMMANDS = {
+    "uci": ("play.uci.command", "chess engine for GUIs and match runners (UCI)"),
+    "analyse": ("play.analyse.command", "positions in, evaluations out, as JSON lines"),
+    "match": ("play.match.command", "two players against each other, with Elo and its error"),
+    "ladder": ("play.rating.ladder", "a run's networks on one scale, Elo over training"),
+    "scaling": ("play.rating.scaling", "Elo over simulations per move"),
+    "openings": ("play.rating.openings", "common human openings in self-play over training"),
+    "games": ("play.games.command", "list, show, export, verify and count a run's games"),
+    "truth": ("play.truth.command", "errors against positions whose result is known"),
+    "known": ("play.truth.make", "make the known truth: solver labels, endgame tables"),
+}
+"""Name: (module with a `main() -> int` that reads sys.argv, what it is for)."""
+
+EXAMPLES = (
+    "azplay uci --weights runs/chess-tiny/weights/NEWEST.safetensors --nodes 800",
+    "azplay match net:FILE@200 alphabeta:2 --games 100",
+    "azplay ladder runs/chess-tiny",
+)
+
+
+def usage() -> str:
+    lines = ["examples:", *(f"  {example}" for example in EXAMPLES), "", "usage: azplay COMMAND [--help]", ""]
+    return "\n".join(lines + [f"  {name:10} {what}" for name, (_, what) in COMMANDS.items()])
+
+
+def _main() -> int:
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print(usage())
+        return int(Exit.OK if len(sys.argv) > 1 else Exit.USAGE)
+    command = sys.argv[1]
+    if command not in COMMANDS:
+        print(f"azplay: unknown command {command!r}\n\n{usage()}", file=sys.stderr)
+        return int(Exit.USAGE)
+    sys.argv = [f"azplay {command}", *sys.argv[2:]]
+    return int(importlib.import_module(COMMANDS[command][0]).main())
+
+
+def main() -> int:
+    """Entry point of `azplay`."""
+    return guarded(_main)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,80 @@
+"""A trained network ready to be asked: weights file -> batching evaluator in this process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from games import get_game
+from games.spec import Game
+from runtime.exits import Exit, Fatal
+from search.evaluator import LocalEvaluator
+from search.leaf_batch import Evaluations, LeafBatch
+
+
+@dataclass
+class LoadedNet:
+    """Its evaluator batches over all searches of the process. `close` when done."""
+
+    game: Game
+    history: int
+    name: str
+    """File name and step, for people."""
+    step: int
+    evaluator: LocalEvaluator
+    target_rows: int
+    """Positions in flight worth having."""
+
+    def close(self) -> None:
+        self.evaluator.close()
+
+
+def load_net(
+    weights: Path | None,
+    game_name: str = "",
+    *,
+    device: str = "cpu",
+    threads: int = 0,
+    preset: str = "tiny",
+    seed: int = 0,
+) -> LoadedNet:
+    """The network in `weights`, or an untrained one of `preset` for `game_name`.
+
+    Fatal(BAD_DATA) if the file is no weights file, or is for another game than `game_name` (when given).
+    """
+    import torch
+
+    from net.architectures import PRESETS, build
+    from net.inference import Inference
+    from net.weights import BadWeights, WeightsMeta, read_meta
+
+    torch.set_flush_denormal(True)
+    try:
+        meta = None if weights is None else read_meta(weights.read_bytes())
+        if meta is not None and game_name and meta.game != game_name:
+            raise Fatal(f"{weights} is a network for {meta.game}, not {game_name}", Exit.BAD_DATA)
+        game = get_game(meta.game if meta else game_name or "chess")
+        history = meta.history if meta else game.history
+        inference = Inference(game, history, device, threads=threads or None)
+        if weights is not None:
+            meta = inference.load(weights)
+        else:
+            torch.manual_seed(seed)
+            architecture = PRESETS[preset]
+            meta = WeightsMeta(game.name, history, architecture)
+            inference.use(build(architecture, game, history).eval(), meta)
+    except (BadWeights, OSError) as error:
+        raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+    step = meta.step
+
+    def infer(batch: LeafBatch) -> Evaluations:
+        priors, wdl = inference.run(batch.features, batch.counts, batch.actions)
+        return Evaluations(priors, np.asarray(wdl), step)
+
+    name = f"{weights.stem[:12]} (step {step})" if weights else f"untrained {preset}"
+    evaluator = LocalEvaluator(infer, inference.max_rows)
+    return LoadedNet(game, history, name, step, evaluator, inference.target_rows)
