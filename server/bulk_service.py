@@ -115,9 +115,9 @@ class BulkService:
     # ---- games ------------------------------------------------------------------------------
 
     def _on_put_game(self, session: Session, message: PutGame, frames: list[memoryview]) -> None:
-        if not 0 < len(frames[0]) <= MAX_RECORD:
+        if len(frames[0]) > MAX_RECORD:
             self._figures.protocol_errors += 1
-            reason = f"{Code.TOO_LONG}: a record of {len(frames[0])} bytes, expected 1 to {MAX_RECORD}"
+            reason = f"{Code.TOO_LONG}: a record of {len(frames[0])} bytes, expected at most {MAX_RECORD}"
             self.port.send(peer_of(session), GameAck(message.uid, "rejected", reason))
             return
         instructions = self.relay.put(

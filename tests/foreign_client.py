@@ -46,7 +46,7 @@ class Channel:
         self.protocol = protocol
         self.join = 0
         self.welcome: dict = {}
-        self.sent_at = time.monotonic()
+        self.sent_at = self.heard_at = self.pinged_at = time.monotonic()
 
     def send(self, header: dict, *frames: bytes) -> None:
         """Send a header and its raw frames."""
@@ -58,6 +58,7 @@ class Channel:
         if not self.socket.poll(max(0, int(seconds * 1000))):
             return None
         head, *frames = self.socket.recv_multipart()
+        self.heard_at = time.monotonic()
         return msgpack.unpackb(head), frames
 
     def hello(self, deadline: float) -> dict:
@@ -87,13 +88,16 @@ class Channel:
         return None
 
     def beat(self) -> None:
-        """Send a ping when nothing else was sent for as long as welcome said."""
-        if self.welcome and time.monotonic() - self.sent_at >= self.welcome["heartbeat"]:
+        """Send a ping when nothing was sent, or nothing heard, for as long as welcome said."""
+        quiet_since = max(min(self.sent_at, self.heard_at), self.pinged_at)
+        if self.welcome and time.monotonic() - quiet_since >= self.welcome["heartbeat"]:
             self.send({"type": "ping"})
+            self.pinged_at = self.sent_at
 
     def ask(self, header: dict, frames: list[bytes], wanted: dict, deadline: float, resend: float) -> Message:
         """Send a request, again every `resend` seconds, until a message with the `wanted` entries comes."""
         again = 0.0
+        number = header.get("offset" if header["type"] == "get_chunk" else "request", 0)
         while (now := time.monotonic()) < deadline:
             if now >= again:
                 self.send(header, *frames)
@@ -108,7 +112,7 @@ class Channel:
                 self.join += 1
                 self.hello(deadline)
                 again = 0.0
-            elif message[0]["type"] == "refused" and message[0]["request"] == header.get("request", 0):
+            elif message[0]["type"] == "refused" and message[0]["request"] == number:
                 raise Refused(message[0])
             elif all(message[0].get(key) == value for key, value in wanted.items()):
                 return message
@@ -227,14 +231,14 @@ class Client:
         answers: dict[int, Evaluation] = {}
         deadline = self.deadline()
         wanted = {"type": "evaluated", "request": self.requests}
-        answer = self.leaves.ask(header, frames, wanted, deadline, resend=5.0)
+        answer = self.leaves.ask(header, frames, wanted, deadline, resend=10.0)
         while True:
             self._take_part(answer, counts, answers)
             if len(answers) == len(positions):
                 return [answers[row] for row in range(len(positions))]
-            part = self.leaves.receive(min(5.0, deadline - time.monotonic()))
+            part = self.leaves.receive(min(10.0, deadline - time.monotonic()))
             if part is None or any(part[0].get(key) != value for key, value in wanted.items()):
-                part = self.leaves.ask(header, frames, wanted, deadline, resend=5.0)
+                part = self.leaves.ask(header, frames, wanted, deadline, resend=10.0)
             answer = part
 
     @staticmethod

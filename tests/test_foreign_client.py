@@ -143,9 +143,10 @@ def test_welcome(client: Client) -> None:
         assert welcome["self_play"]["simulations"] == SIMULATIONS
         assert welcome["self_play"]["max_plies"] == 9
         assert welcome["self_play"]["history"] >= 1
-        assert welcome["credits"] >= 1
         assert 0 < welcome["heartbeat"] < welcome["lease"]
         assert isinstance(welcome["session"], int)
+    assert client.leaves.welcome["credits"] >= 128
+    assert client.bulk.welcome["credits"] == 0
     assert client.leaves.welcome["session"] != client.bulk.welcome["session"]
 
 
@@ -184,6 +185,73 @@ def test_frames_that_do_not_fit_are_refused(client: Client) -> None:
         client.leaves.ask(header, frames, {"type": "evaluated"}, client.deadline(), resend=5.0)
 
 
+def test_credits_are_exact(client: Client) -> None:
+    credit, before = client.leaves.welcome["credits"], client.status(client.leaves)["over_credit"]
+    position = (bytes(16 * client.settings["history"]), [0])
+    assert len(client.evaluate([position] * credit)) == credit
+    with pytest.raises(Refused, match="over_credit") as told:
+        client.evaluate([position] * (credit + 1))
+    assert told.value.message["retry_after"] > 0
+    assert client.status(client.leaves)["over_credit"] == before + 1
+
+
+@pytest.mark.parametrize(
+    ("header", "request_number"),
+    [
+        ({"type": "evaluate", "request": 7, "rows": 5000}, 7),
+        ({"type": "evaluate", "request": "seven", "rows": 1}, 0),
+        ({"type": "put_game", "uid": b"short", "sha256": bytes(32)}, 0),
+        ({"type": "no such message", "request": 8}, 8),
+        ({"request": 9}, 9),
+    ],
+)
+def test_a_header_of_the_wrong_shape_is_refused_on_both_ports(
+    client: Client, header: dict, request_number: int
+) -> None:
+    for channel in (client.leaves, client.bulk):
+        channel.send(header)
+        answer = channel.receive(client.seconds)
+        assert answer is not None
+        assert (answer[0]["type"], answer[0]["code"]) == ("refused", "bad_message")
+        assert (answer[0]["request"], answer[0]["retry_after"]) == (request_number, 0)
+
+
+def test_a_message_on_the_wrong_port_or_with_a_frame_too_many_is_refused(client: Client) -> None:
+    game = {"type": "put_game", "uid": bytes(16), "sha256": bytes(32)}
+    for channel, frames, code in ((client.leaves, [b""], "bad_message"), (client.bulk, [], "bad_frames")):
+        channel.send(game, *frames)
+        answer = channel.receive(client.seconds)
+        assert answer is not None
+        assert (answer[0]["type"], answer[0]["code"]) == ("refused", code)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        (
+            {"protocol": 2, "name": ["new", "kind"], "role": "oracle"},
+            "protocol_too_new",
+            "upgrade the server",
+        ),
+        ({"role": "oracle"}, "role_not_allowed", "oracle"),
+        ({"name": "n" * 121}, "bad_message", "name"),
+        ({"protocol": "one"}, "bad_message", "protocol"),
+    ],
+)
+def test_a_hello_of_the_wrong_shape_is_answered(
+    client: Client, port: int, changes: dict, code: str, words: str
+) -> None:
+    hello = {"type": "hello", "protocol": 1, "role": "client", "name": "foreign"} | changes
+    for bulk in (0, 1):
+        channel = Channel(f"tcp://127.0.0.1:{port + bulk}")
+        channel.send(hello)
+        told = channel.receive(client.seconds)
+        channel.close(bye=False)
+        assert told is not None
+        assert (told[0]["type"], told[0]["code"], told[0]["retry_after"]) == ("goodbye", code, 0)
+        assert words in told[0]["reason"]
+
+
 def _rejections(game: Game) -> dict[str, Game]:
     """Return one broken copy of a good game for each code that its rules can break."""
     last = len(game.actions) - 1
@@ -220,8 +288,36 @@ def test_broken_games_are_rejected_with_their_code(client: Client, stored: Game)
     game = changed(stored)
     ack = client.put(game.uid, game.record(), sha256=bytes(32))
     assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "bad_hash")
+    for size in (1024 * 1024 + 1, 4 * 1024 * 1024):
+        ack = client.put(game.uid, bytes(size))
+        assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "too_long")
+    ack = client.put(game.uid, b"")
+    assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "bad_record")
     ack = client.put(game.uid, b"\x80")
     assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "bad_record")
+
+
+def test_a_wrong_sum_of_visits_is_told_with_the_right_ones(client: Client, stored: Game) -> None:
+    visits = copy.deepcopy(stored.visits)
+    kept = visits[0][stored.actions[0]] - 1
+    visits[1] = {stored.actions[1]: SIMULATIONS + kept + 1}
+    game = changed(stored, visits=visits)
+    reason = client.put(game.uid, game.record())["reason"]
+    sums = f"expected {SIMULATIONS}, or {SIMULATIONS + kept} with the subtree kept"
+    assert reason == f"bad_visits: ply 1: {SIMULATIONS + kept + 1} visits in all; {sums}"
+
+
+@pytest.mark.parametrize(("flag", "status"), [(1, "rejected"), (0, "stored")])
+def test_the_action_of_a_policy_target_has_visits(
+    client: Client, stored: Game, flag: int, status: str
+) -> None:
+    last = len(stored.actions) - 1
+    other = next(cell for cell in range(9) if cell not in stored.actions)
+    flags = [*stored.flags[:last], flag]
+    game = changed(stored, visits=[*stored.visits[:last], {other: SIMULATIONS}], flags=flags)
+    ack = client.put(game.uid, game.record())
+    assert ack["status"] == status
+    assert ack["reason"].startswith("bad_visits: " if flag else "")
 
 
 def test_weights_have_the_announced_hash(client: Client, port: int) -> None:
@@ -232,9 +328,14 @@ def test_weights_have_the_announced_hash(client: Client, port: int) -> None:
     news = announced("127.0.0.1", port)
     assert news["type"] == "weights_info"
     assert news["version"] >= info["version"]
-    request = {"type": "get_chunk", "sha256": bytes(32), "offset": 0}
-    with pytest.raises(Refused, match="unknown_weights"):
+    for offset in (info["size"], info["size"] + 5):
+        request = {"type": "get_chunk", "sha256": info["sha256"], "offset": offset}
+        wanted = {"type": "chunk", "offset": offset}
+        assert client.bulk.ask(request, [], wanted, client.deadline(), resend=5.0)[1] == [b""]
+    request = {"type": "get_chunk", "sha256": bytes(32), "offset": 524_288}
+    with pytest.raises(Refused, match="unknown_weights") as told:
         client.bulk.ask(request, [], {"type": "chunk"}, client.deadline(), resend=5.0)
+    assert told.value.message["request"] == 524_288
 
 
 def test_status_on_either_port(client: Client, stored: Game) -> None:
@@ -244,7 +345,6 @@ def test_status_on_either_port(client: Client, stored: Game) -> None:
         assert figures["evals"] >= len(stored.actions)
         assert figures["games_acked"] >= 1
         assert figures["sessions"] == {"workers": 0, "clients": 1, "trainer": 1}
-        assert figures["over_credit"] == 0
 
 
 @pytest.mark.parametrize("bulk", [0, 1])

@@ -1,0 +1,95 @@
+"""docs/protocol.md says what is so: every code, message and figure is on it, and its examples are right."""
+
+from __future__ import annotations
+
+import re
+import typing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from foreign_client import pack
+
+from games import get_game
+from games.chess.actions import DIRECTIONS, KNIGHT_JUMPS
+from protocol.errors import Code
+from protocol.messages import PROTOCOL_VERSION, AnyMessage, Message
+from server.figures import Figures as ServerFigures
+from trainer.figures import Figures as TrainerFigures
+from trainer.store import Totals
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "protocol.md").read_text()
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"## {title}")[1].split("\n## ")[0]
+
+
+def test_every_code_and_the_version_are_on_the_page() -> None:
+    assert f"Protocol version: **{PROTOCOL_VERSION}**" in PAGE
+    assert [code for code in Code if f"`{code}`" not in PAGE] == []
+
+
+def test_every_message_is_on_the_page() -> None:
+    kinds: tuple[type[Message], ...] = typing.get_args(AnyMessage)
+    tags = [str(kind.__struct_config__.tag) for kind in kinds]
+    assert [tag for tag in tags if f"**{tag}**" not in PAGE and f'"type": "{tag}"' not in PAGE] == []
+
+
+def test_every_figure_is_on_the_page() -> None:
+    text = section("Status")
+    figures = [*ServerFigures(0.0).as_dict(1.0), *TrainerFigures(0.0).as_dict(Totals(), 1.0)]
+    assert [name for name in figures if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "chess"])
+def test_every_end_of_a_game_and_the_size_of_a_position_are_on_the_page(name: str) -> None:
+    game = get_game(name)
+    assert [reason.name for reason in game.end_reasons[1:] if f"`{reason.name}`" not in PAGE] == []
+    words = re.search(rf"\| `{name}` .* \| (\d+) x history(?: \+ (\d+))? \|", PAGE)
+    assert words is not None
+    for history in (1, 8):
+        assert int(words[1]) * history + int(words[2] or 0) == game.feature_words(history)
+
+
+def test_the_packed_example_is_what_the_game_and_a_strange_client_write() -> None:
+    game = get_game("tic_tac_toe")
+    line = np.zeros((3, game.state_words), np.uint64)
+    for ply, action in enumerate((4, 0)):
+        game.rules.play(line[ply], action, line[ply + 1])
+    words = np.zeros(game.feature_words(2), np.uint64)
+    game.rules.encode(line, 3, 2, words)
+    boards = [[0] * 9, [0, 0, 0, 0, 1, 0, 0, 0, 0], [-1, 0, 0, 0, 1, 0, 0, 0, 0]]
+    assert pack(boards, 1, 2) == words.tobytes()
+    legal = np.zeros(9, np.uint16)
+    count = game.rules.legal_actions(line, 3, legal)
+    for name, frame in (
+        ("features", words),
+        ("counts", np.array([count], np.uint16)),
+        ("actions", legal[:count]),
+    ):
+        assert f"    {name:<9} {frame.tobytes().hex(' ', -frame.itemsize)}\n" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("fen", "move", "action"),
+    [
+        ("", "e2e4", 76),
+        ("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1", "g8f6", 4038),
+        ("r3k3/1P6/8/8/8/8/8/4K3 w - - 0 1", "b7a8n", 4145),
+        ("r3k3/1P6/8/8/8/8/8/4K3 w - - 0 1", "b7a8q", 3185),
+        ("r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 1", "e8g8", 964),
+    ],
+)
+def test_the_moves_on_the_page_have_these_numbers(fen: str, move: str, action: int) -> None:
+    notation = get_game("chess").notation
+    assert notation.action_from_text(notation.state_from_text(fen), move) == action
+    assert f"**{action}**" in section("Leaves")
+
+
+def test_the_planes_of_moves_are_in_the_order_of_the_page() -> None:
+    jumps = " ".join(f"({files},{ranks})" for files, ranks in KNIGHT_JUMPS)
+    assert f"(files, ranks): {jumps} |" in PAGE
+    letters = {(0, 1): "N", (1, 0): "E", (0, -1): "S", (-1, 0): "W"}
+    names = [letters.get((0, ranks), "") + letters.get((files, 0), "") for files, ranks in DIRECTIONS]
+    assert f"direction {', '.join(f'{at} {name}' for at, name in enumerate(names))}." in PAGE
