@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -12,7 +14,7 @@ from protocol.errors import Code
 from protocol.messages import CHUNK, Chunk, Refused, WeightsInfo, WeightsWanted
 from runtime.exits import Exit, Fatal
 from server.upload import Append, Begin, Discard, Reply, Store, WeightsUpload
-from server.weights import WeightsStore
+from server.weights import WeightsStore, surplus
 
 DATA = bytes(range(256)) * 5000
 SHA = hashlib.sha256(DATA).digest()
@@ -137,7 +139,28 @@ def test_a_damaged_file_is_found_at_start(tmp_path: Path) -> None:
 
 
 def test_only_the_newest_files_are_kept(tmp_path: Path) -> None:
-    store = WeightsStore(tmp_path, "chess", kept=2)
+    store = WeightsStore(tmp_path, "chess", kept=2, past=0)
     infos = [store.add(bytes([version]), version, 0, "tiny") for version in range(4)]
     assert [store.has(info.sha256) for info in infos] == [False, False, True, True]
     assert store.open() == infos[-1]
+
+
+def test_older_files_stay_spread_over_the_run_with_the_first(tmp_path: Path) -> None:
+    """64 publications, one a second: of the older ones 4 stay, the first and others at wide gaps."""
+    store = WeightsStore(tmp_path, "chess", kept=2, past=4)
+    infos = []
+    for version in range(64):
+        infos.append(store.add(bytes([version]), version, 0, "tiny"))
+        os.utime(store.path(infos[-1].sha256), ns=(0, version * 10**9))
+    kept = [info.version for info in infos if store.has(info.sha256)]
+    gaps = [later - earlier for earlier, later in pairwise(kept[:-2])]
+    assert kept[0] == 0
+    assert kept[-2:] == [62, 63]
+    assert len(kept) == 6
+    assert min(gaps) >= 4
+
+
+def test_nothing_is_surplus_while_there_is_room() -> None:
+    assert surplus([1, 2, 3], 3) == []
+    assert surplus([1, 2, 30], 2) == [1]
+    assert surplus([1, 2], 0) == [0, 1]
