@@ -124,7 +124,10 @@ def write_samples(
         index = numbers[row] % len(rings.action)
         slot = signed(rings.game[index])
         ply = numbers[row] - rings.game_first[slot]
-        line[0] = starts[rings.game_start[slot]]
+        start = rings.game_start[slot]
+        # Word by word: an assignment of arrays may fail, and compiling its message takes 2 seconds.
+        for word in range(starts.shape[1]):
+            line[0, word] = starts[start, word]
         replay_to(rings, rings.game_first[slot], ply, line)
         symmetry = symmetries[row]
         if symmetry == 0:
@@ -138,7 +141,8 @@ def write_samples(
         if rings.is_target[index]:
             count = signed(legal_actions(line, ply + 1, legal))
             visit = rings.game_visit[slot] + signed(rings.visit_offset[index])
-            rows[at : at + count] = row
+            for i in range(at, at + count):
+                rows[i] = row
             write_policy(
                 rings,
                 visit,
