@@ -76,5 +76,6 @@ def load_net(
         return Evaluations(priors, np.asarray(wdl), step)
 
     name = f"{weights.stem[:12]} (step {step})" if weights else f"untrained {preset}"
-    evaluator = LocalEvaluator(infer, inference.max_rows)
+    # Larger batches gain little speed, and leave the device waiting for the few that are left over.
+    evaluator = LocalEvaluator(infer, inference.target_rows)
     return LoadedNet(game, history, name, step, evaluator, inference.target_rows)

@@ -7,7 +7,7 @@ one turn of the event loop: batching is over games, never over leaves of one gam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -48,6 +48,7 @@ class LocalEvaluator:
         self._infer = infer
         self._max_rows = max_rows
         self._asked: list[tuple[Leaf, asyncio.Future[Evaluation]]] = []
+        self._wdl: dict[Awaitable[Evaluation], list[float]] = {}
         self._busy = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inference")
 
@@ -59,6 +60,15 @@ class LocalEvaluator:
             self._busy = True
             loop.call_soon(self._next_batch)
         return future
+
+    async def evaluate_wdl(self, leaf: Leaf) -> tuple[Evaluation, list[float]]:
+        """As `evaluate`, with the probabilities of win, draw and loss: for roots; leaves pay nothing."""
+        future = self.evaluate(leaf)
+        self._wdl[future] = []
+        try:
+            return await future, self._wdl[future]
+        finally:
+            del self._wdl[future]
 
     def close(self) -> None:
         """Stop the thread; what still waits is never answered."""
@@ -87,8 +97,15 @@ class LocalEvaluator:
             self.version = answers.version
             self.rows += batch.rows
             self.batches += 1
+            if self._wdl:
+                self._keep_wdl(answers, waiting)
             scatter(answers.priors, answers.wdl, batch.counts, waiting)
         self._next_batch()
+
+    def _keep_wdl(self, answers: Evaluations, waiting: Sequence[asyncio.Future[Evaluation]]) -> None:
+        for row, future in enumerate(waiting):
+            if future in self._wdl:
+                self._wdl[future] = answers.wdl[row].tolist()
 
 
 class UniformEvaluator:

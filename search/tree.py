@@ -13,7 +13,7 @@ import numpy.typing as npt
 from games.spec import PLY_CAP, Game, State, outcome_for_first_player
 from protocol.settings import SelfPlaySettings
 from search.compiled import kernels_for
-from search.layout import CONTROL, EDGE, FULL, NODE
+from search.layout import CONTROL, EDGE, FULL, NODE, UNEXPANDED
 from search.leaf_batch import Leaf
 
 KEPT_TREES = 2
@@ -162,6 +162,21 @@ class SearchTree:
         first, count = self._nodes[0]
         edges = self._edges[first : first + count]
         return edges["action"].copy(), edges["visits"].copy()
+
+    def principal_variation(self) -> list[int]:
+        """The most visited actions from the root on; of equals the lowest, as the move played is chosen."""
+        actions: list[int] = []
+        node = 0 if self.is_expanded else UNEXPANDED
+        while node >= 0:
+            first, count = self._nodes[node]
+            edges = self._edges[first : first + count]
+            edges = edges[edges["visits"] == edges["visits"].max()]
+            edge = edges[edges["action"].argmin()]
+            if edge["visits"] == 0:
+                break
+            actions.append(int(edge["action"]))
+            node = int(edge["child"])
+        return actions
 
     def root_value(self) -> float:
         """Mean of the root's own evaluation and of all simulations, for the side to move."""
