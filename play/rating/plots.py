@@ -1,0 +1,164 @@
+"""Figures of ratings: Elo over training and over search, with 95 % intervals. PNG and SVG, no display."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runtime.exits import Exit, Fatal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ELO = "Elo (random = 0)"
+BLUE, GREY = "#1f6fb2", "#666666"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A rating to draw; the interval is `elo - margin .. elo + margin`."""
+
+    elo: float
+    margin: float
+
+
+@dataclass(frozen=True)
+class LadderPoint(Mark):
+    """A network on its way through training."""
+
+    step: int
+    games: int | None
+    hours: float | None
+
+
+@dataclass(frozen=True)
+class SearchPoint(Mark):
+    """A network at some number of simulations per move."""
+
+    simulations: int
+
+
+@dataclass(frozen=True)
+class AnchorLine(Mark):
+    """A player that does not learn, drawn as a level."""
+
+    name: str
+
+
+def new_figure(
+    rows: int, columns: int, size: tuple[float, float], *, share_y: bool = False
+) -> tuple[Figure, Any]:
+    """A figure and its panels [rows, columns], on a canvas that needs no display; `size` in inches."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "azplay"  # the same figure gives the same file
+    from matplotlib import pyplot as plt
+
+    figure, panels = plt.subplots(
+        rows, columns, figsize=size, sharey=share_y, squeeze=False, layout="constrained"
+    )
+    return figure, panels
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write `name`.png and `name`.svg, each whole or not at all, and close it. Raises Fatal(DISK)."""
+    from matplotlib import pyplot as plt
+
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for kind in ("png", "svg"):
+            path = folder / f"{name}.{kind}"
+            partial = path.with_suffix(f".partial.{kind}")
+            metadata = {"Date": None} if kind == "svg" else None
+            figure.savefig(partial, dpi=130, metadata=metadata)
+            partial.replace(path)
+            written.append(path)
+    except OSError as error:
+        raise Fatal(f"cannot write plots to {folder}: {error.strerror}", Exit.DISK) from error
+    finally:
+        plt.close(figure)
+    return written
+
+
+def draw_ladder(
+    folder: Path, title: str, points: Sequence[LadderPoint], anchors: Sequence[AnchorLine]
+) -> list[Path]:
+    """Elo over training steps, self-play games and hours, side by side."""
+    figure, panels = new_figure(1, 3, (15, 5.2), share_y=True)
+    figure.suptitle(title)
+    axes: list[tuple[str, list[float | None]]] = [
+        ("training steps", [point.step for point in points]),
+        ("self-play games", [point.games for point in points]),
+        ("hours since the run was made", [point.hours for point in points]),
+    ]
+    for axis, (label, values) in zip(panels[0], axes, strict=True):
+        known = [(x, point) for x, point in zip(values, points, strict=True) if x is not None]
+        _curve(axis, [x for x, _ in known], [point for _, point in known], "networks of the run")
+        axis.set_xlabel(label)
+        _levels(axis, anchors)
+    panels[0][0].set_ylabel(ELO)
+    panels[0][0].legend(loc="best", fontsize=9)
+    return save(figure, folder, "ladder")
+
+
+def draw_scaling(
+    folder: Path, name: str, title: str, points: Sequence[SearchPoint], anchors: Sequence[AnchorLine]
+) -> list[Path]:
+    """Elo over simulations per move, a doubling a grid line (the idea of AlphaZero's Figure 2)."""
+    figure, panels = new_figure(1, 1, (8, 5.5))
+    axis = panels[0][0]
+    figure.suptitle(title)
+    _curve(axis, [point.simulations for point in points], points, "the network")
+    axis.set_xscale("log", base=2)
+    axis.set_xticks([point.simulations for point in points])
+    axis.set_xticklabels([str(point.simulations) for point in points])
+    axis.minorticks_off()
+    axis.set_xlabel("simulations per move (log scale)")
+    axis.set_ylabel(ELO)
+    _levels(axis, anchors)
+    axis.legend(loc="best", fontsize=9)
+    return save(figure, folder, name)
+
+
+def _curve(axis: Axes, values: Sequence[float], marks: Sequence[Mark], label: str) -> None:
+    """A line through the ratings, with bars and a band for the intervals."""
+    elo, margins = [mark.elo for mark in marks], [mark.margin for mark in marks]
+    low = [middle - margin for middle, margin in zip(elo, margins, strict=True)]
+    high = [middle + margin for middle, margin in zip(elo, margins, strict=True)]
+    axis.fill_between(values, low, high, color=BLUE, alpha=0.15, linewidth=0, label="95 % interval")
+    axis.errorbar(
+        values,
+        elo,
+        yerr=margins,
+        color=BLUE,
+        marker="o",
+        markersize=4,
+        capsize=2.5,
+        elinewidth=1,
+        label=label,
+    )
+    axis.grid(visible=True, color="#dddddd", linewidth=0.6)
+    axis.set_axisbelow(True)
+
+
+def _levels(axis: Axes, anchors: Sequence[AnchorLine]) -> None:
+    """A dashed line for each anchor with its name, which moves up where names would overlap."""
+    low, high = axis.get_ylim()
+    low, high = (
+        min([low, *(anchor.elo for anchor in anchors)]),
+        max([high, *(anchor.elo for anchor in anchors)]),
+    )
+    room = 0.045 * (high - low)
+    axis.set_ylim(low - room / 2, high + 1.5 * room)
+    taken = float("-inf")
+    for anchor in sorted(anchors, key=lambda one: one.elo):
+        axis.axhline(anchor.elo, color=GREY, linewidth=0.9, linestyle="--")
+        taken = max(anchor.elo, taken + room)
+        place = axis.get_yaxis_transform()
+        text = f"{anchor.name}  {anchor.elo:.0f}"
+        axis.text(0.99, taken, text, transform=place, ha="right", va="bottom", fontsize=8, color=GREY)

@@ -1,0 +1,51 @@
+"""Plays the most telling pairing, writes it down, and so on until there are games enough.
+
+How a pairing is played is given to it, so that the choice can be tested without a game.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from play.rating.book import Book
+from play.rating.bradley_terry import Score, unconnected
+from play.rating.plan import Pair, next_pair
+
+PlayPairing = Callable[[str, str, int, int], Awaitable[Score]]
+"""`(first, second, openings to leave out, openings) -> score`; each opening is played from both sides."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """When a tournament is over."""
+
+    games: int
+    """Games per player, on average (each game counts for two players)."""
+    openings: int
+    """Openings of one pairing before the next is chosen; twice as many games."""
+
+
+def is_over(book: Book, names: Sequence[str], anchors: Mapping[str, float], goal: Goal) -> bool:
+    """All are connected to an anchor, and the games are played."""
+    among = [score for score in book.scores() if {score.first, score.second} <= set(names)]
+    played = sum(score.games for score in among)
+    return not unconnected(among, anchors, names) and 2 * played >= goal.games * len(names)
+
+
+async def play_on(
+    book: Book,
+    names: Sequence[str],
+    chain: Sequence[Pair],
+    anchors: Mapping[str, float],
+    goal: Goal,
+    play: PlayPairing,
+    finishing: Callable[[], bool],
+) -> None:
+    """Play until the goal is reached, or `finishing()` after a pairing. Each pairing is saved at once."""
+    while not finishing() and not is_over(book, names, anchors, goal):
+        among = [score for score in book.scores() if {score.first, score.second} <= set(names)]
+        first, second = next_pair(names, chain, among, anchors, 2 * goal.openings)
+        used = book.pairing(first, second).openings
+        book.add(await play(first, second, used, goal.openings), goal.openings)
+        book.save(anchors)
