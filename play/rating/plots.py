@@ -100,7 +100,7 @@ def draw_ladder(
         known = [(x, point) for x, point in zip(values, points, strict=True) if x is not None]
         _curve(axis, [x for x, _ in known], [point for _, point in known], "networks of the run")
         axis.set_xlabel(label)
-        _levels(axis, anchors)
+        _levels(axis, anchors, named=axis is panels[0][-1])
     panels[0][0].set_ylabel(ELO)
     panels[0][0].legend(loc="best", fontsize=9)
     return save(figure, folder, "ladder")
@@ -146,19 +146,21 @@ def _curve(axis: Axes, values: Sequence[float], marks: Sequence[Mark], label: st
     axis.set_axisbelow(True)
 
 
-def _levels(axis: Axes, anchors: Sequence[AnchorLine]) -> None:
-    """A dashed line for each anchor with its name, which moves up where names would overlap."""
+def _levels(axis: Axes, anchors: Sequence[AnchorLine], *, named: bool = True) -> None:
+    """A dashed line for each anchor; its name right of the panel, moved up where names would overlap."""
     low, high = axis.get_ylim()
     low, high = (
         min([low, *(anchor.elo for anchor in anchors)]),
         max([high, *(anchor.elo for anchor in anchors)]),
     )
-    room = 0.045 * (high - low)
-    axis.set_ylim(low - room / 2, high + 1.5 * room)
+    room = 0.04 * (high - low)
+    axis.set_ylim(low - room, high + room)
     taken = float("-inf")
     for anchor in sorted(anchors, key=lambda one: one.elo):
         axis.axhline(anchor.elo, color=GREY, linewidth=0.9, linestyle="--")
         taken = max(anchor.elo, taken + room)
-        place = axis.get_yaxis_transform()
-        text = f"{anchor.name}  {anchor.elo:.0f}"
-        axis.text(0.99, taken, text, transform=place, ha="right", va="bottom", fontsize=8, color=GREY)
+        error = f" ± {anchor.margin:.0f}" if anchor.margin else ""
+        text = f"{anchor.name}: {anchor.elo:.0f}{error}"
+        if named:
+            place = axis.get_yaxis_transform()
+            axis.text(1.015, taken, text, transform=place, va="center", fontsize=8.5, color=GREY)

@@ -1,0 +1,107 @@
+"""Which opening a game has, and the share of each over training.
+
+Chess: the twelve openings that humans play most, by AlphaZero's Table 2 (arXiv 1712.01815), each as the
+moves that its ECO code stands for, in UCI. A game counts for an opening if it begins with just these moves
+(transpositions do not count), so no game counts twice. Other games have no names for their openings: there
+the first moves themselves are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from games.spec import Game
+from play.lines import GameLine, line_of
+
+CHESS = {
+    "A10 English Opening": "c2c4",
+    "D06 Queen's Gambit": "d2d4 d7d5 c2c4",
+    "A46 Queen's Pawn Game": "d2d4 g8f6 g1f3",
+    "E00 Queen's Pawn Game": "d2d4 g8f6 c2c4 e7e6",
+    "E61 King's Indian Defence": "d2d4 g8f6 c2c4 g7g6",
+    "C00 French Defence": "e2e4 e7e6",
+    "B50 Sicilian Defence": "e2e4 c7c5 g1f3 d7d6",
+    "B30 Sicilian Defence": "e2e4 c7c5 g1f3 b8c6",
+    "B40 Sicilian Defence": "e2e4 c7c5 g1f3 e7e6",
+    "C60 Ruy Lopez": "e2e4 e7e5 g1f3 b8c6 f1b5",
+    "B10 Caro-Kann Defence": "e2e4 c7c6",
+    "A05 Reti Opening": "g1f3 g8f6",
+}
+"""Name: its moves from the usual start."""
+
+WILSON = 1.959964
+"""Standard deviations of a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Games begun by a range of weights versions."""
+
+    first_version: int
+    last_version: int
+    games: int
+    counts: dict[str, int]
+    """Games by opening."""
+
+    @property
+    def middle(self) -> float:
+        return (self.first_version + self.last_version) / 2
+
+
+def openings_of(game: Game) -> dict[str, tuple[int, ...]]:
+    """Names and actions of the openings that are counted in a game."""
+    if game.name == "chess":
+        return {name: tuple(line_of(game, "", moves.split()).actions) for name, moves in CHESS.items()}
+    line = GameLine(game)
+    texts = [(game.notation.action_to_text(line.state, int(a)), int(a)) for a in line.legal_actions()]
+    return {f"first move {text}": (action,) for text, action in texts}
+
+
+def opening_in(actions: Sequence[int], openings: Mapping[str, tuple[int, ...]]) -> str | None:
+    """Name of the opening that a game begins with; of several the longest."""
+    fitting = [name for name, moves in openings.items() if tuple(actions[: len(moves)]) == moves]
+    return max(fitting, key=lambda name: len(openings[name]), default=None)
+
+
+def binned(games: Iterable[tuple[int, str | None]], bins: int) -> list[Bin]:
+    """`(weights version, opening)` of all games -> at most `bins` ranges of about as many games each.
+
+    A version is never split, so that early versions, which play many games, have bins of their own.
+    """
+    versions: dict[int, dict[str | None, int]] = {}
+    for version, name in games:
+        counts = versions.setdefault(version, {})
+        counts[name] = counts.get(name, 0) + 1
+    total = sum(sum(counts.values()) for counts in versions.values())
+    found: list[list[int]] = []
+    seen = 0
+    for version in sorted(versions):
+        if not found or seen * bins >= total * len(found):
+            found.append([])
+        found[-1].append(version)
+        seen += sum(versions[version].values())
+    return [_bin(group, versions) for group in found]
+
+
+def _bin(group: list[int], versions: Mapping[int, Mapping[str | None, int]]) -> Bin:
+    counts: dict[str, int] = {}
+    for version in group:
+        for name, games in versions[version].items():
+            if name is not None:
+                counts[name] = counts.get(name, 0) + games
+    total = sum(sum(versions[version].values()) for version in group)
+    return Bin(group[0], group[-1], total, counts)
+
+
+def wilson(count: int, games: int) -> tuple[float, float]:
+    """95 % interval of a share that was `count` of `games`, by Wilson's score; never outside [0, 1]."""
+    if not games:
+        return 0.0, 1.0
+    share, square = count / games, WILSON**2
+    middle = (share + square / (2 * games)) / (1 + square / games)
+    spread = share * (1 - share) / games + square / (4 * games**2)
+    half = WILSON * float(np.sqrt(spread)) / (1 + square / games)
+    return max(0.0, middle - half), min(1.0, middle + half)
