@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from fake_server import TIMEOUT, FakeServer, welcome
 
 from bench.random_games import random_game
 from games import get_game
 from net.weights import from_bytes
-from protocol.messages import (
-    PROTOCOL_VERSION,
-    Chunk,
-    GameAck,
-    Hello,
-    Message,
-    Ping,
-    Pong,
-    PutWeights,
-    RelayAck,
-    RelayGame,
-    TrainerStatus,
-    WeightsInfo,
-    WeightsWanted,
-    Welcome,
-    decode,
-    encode,
-)
-from protocol.records import GameRecord, sha256, to_bytes
-from protocol.settings import SelfPlaySettings
+from protocol.messages import PROTOCOL_VERSION, Hello, Welcome
 from runtime.aio import Stop, first_cause
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
-from runtime.sockets import BULK_LIMIT, Channel, new_context, router
 from trainer import service
 from trainer.config import TrainerConfig
 from trainer.store import StoreReader
@@ -45,64 +25,6 @@ from trainer.store import StoreReader
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-TIMEOUT = 60.0
-
-
-class FakeServer:
-    """Welcomes one trainer, takes its weights, and notes everything it says."""
-
-    def __init__(self, port: int, welcome: Welcome) -> None:
-        endpoint = f"tcp://127.0.0.1:{port + 1}"
-        self._welcome = welcome
-        self._channel = Channel(router(new_context(), [endpoint], limit=BULK_LIMIT), self._on_message)
-        self._channel.start()
-        self._changed = asyncio.Event()
-        self._trainer = b""
-        self.acks: dict[bytes, GameAck] = {}
-        self.offers: list[WeightsInfo] = []
-        self.files: dict[bytes, bytes] = {}
-        self.figures: dict[str, object] = {}
-
-    def send(self, message: Message, *frames: bytes) -> None:
-        assert self._channel.send([self._trainer, encode(message), *frames])
-
-    def _on_message(self, frames: list[memoryview]) -> None:
-        self._trainer = bytes(frames[0])
-        match decode(frames[1]):
-            case Hello():
-                self.send(self._welcome)
-            case Ping():
-                self.send(Pong())
-            case RelayAck(acks):
-                self.acks.update((ack.uid, ack) for _, ack in acks)
-            case PutWeights(info):
-                self.offers.append(info)
-                self.send(WeightsWanted(info.sha256, 0))
-            case Chunk(sha, offset):
-                self.files[sha] = self.files.get(sha, b"")[:offset] + bytes(frames[2])
-                self.send(WeightsWanted(sha, len(self.files[sha])))
-            case TrainerStatus(figures):
-                self.figures = figures
-        self._changed.set()
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(TIMEOUT):
-            while not condition():
-                await self._changed.wait()
-                self._changed.clear()
-
-    def play(self, record: GameRecord) -> None:
-        data = to_bytes(record)
-        self.send(RelayGame(b"peer", record.uid, sha256(data), "workers"), data)
-
-    def close(self) -> None:
-        self._channel.close()
-
-
-def welcome(game: str = GAME.name) -> Welcome:
-    settings = dataclasses.asdict(SelfPlaySettings(simulations=20))
-    weights = WeightsInfo(7, 0, bytes(32), 1, game)
-    return Welcome(1, "test", "run-1", game, settings, 1, 1, 5.0, 20.0, weights, "tiny", True)
 
 
 def a_server_and_trainer(
@@ -130,7 +52,7 @@ def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: 
         stop = Stop()
         async with asyncio.TaskGroup() as group:
             group.create_task(trainer.main(stop))
-            await server.until(lambda: server._trainer)
+            await server.until(lambda: server.trainer)
             for record in (*records, false):
                 server.play(record)
             await server.until(lambda: len(server.acks) == 61)

@@ -1,0 +1,88 @@
+"""The bulk side of azserver as a trainer sees it, with what a test wants to know about it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+
+from protocol.messages import (
+    Chunk,
+    GameAck,
+    Hello,
+    Message,
+    Ping,
+    Pong,
+    PutWeights,
+    RelayAck,
+    RelayGame,
+    TrainerStatus,
+    WeightsInfo,
+    WeightsWanted,
+    Welcome,
+    decode,
+    encode,
+)
+from protocol.records import GameRecord, sha256, to_bytes
+from protocol.settings import SelfPlaySettings
+from runtime.sockets import BULK_LIMIT, Channel, new_context, router
+
+TIMEOUT = 60.0
+
+
+class FakeServer:
+    """Welcomes one trainer, takes its weights, and notes everything it says."""
+
+    def __init__(self, port: int, welcome: Welcome) -> None:
+        endpoint = f"tcp://127.0.0.1:{port + 1}"
+        self._welcome = welcome
+        self._channel = Channel(router(new_context(), [endpoint], limit=BULK_LIMIT), self._on_message)
+        self._channel.start()
+        self._changed = asyncio.Event()
+        self.trainer = b""
+        """Who spoke last."""
+        self.acks: dict[bytes, GameAck] = {}
+        self.offers: list[WeightsInfo] = []
+        self.files: dict[bytes, bytes] = {}
+        self.figures: dict[str, object] = {}
+
+    def send(self, message: Message, *frames: bytes) -> None:
+        assert self._channel.send([self.trainer, encode(message), *frames])
+
+    def _on_message(self, frames: list[memoryview]) -> None:
+        self.trainer = bytes(frames[0])
+        match decode(frames[1]):
+            case Hello():
+                self.send(self._welcome)
+            case Ping():
+                self.send(Pong())
+            case RelayAck(acks):
+                self.acks.update((ack.uid, ack) for _, ack in acks)
+            case PutWeights(info):
+                self.offers.append(info)
+                self.send(WeightsWanted(info.sha256, 0))
+            case Chunk(sha, offset):
+                self.files[sha] = self.files.get(sha, b"")[:offset] + bytes(frames[2])
+                self.send(WeightsWanted(sha, len(self.files[sha])))
+            case TrainerStatus(figures):
+                self.figures = figures
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(TIMEOUT):
+            while not condition():
+                await self._changed.wait()
+                self._changed.clear()
+
+    def play(self, record: GameRecord) -> None:
+        data = to_bytes(record)
+        self.send(RelayGame(b"peer", record.uid, sha256(data), "workers"), data)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+def welcome(game: str = "tic_tac_toe") -> Welcome:
+    settings = dataclasses.asdict(SelfPlaySettings(simulations=20))
+    weights = WeightsInfo(7, 0, bytes(32), 1, game)
+    return Welcome(1, "test", "run-1", game, settings, 1, 1, 5.0, 20.0, weights, "tiny", True)

@@ -1,0 +1,101 @@
+"""A trainer process killed in the middle of its work loses nothing that it has acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from fake_server import TIMEOUT, FakeServer, welcome
+
+from bench.random_games import random_game
+from games import get_game
+from protocol.records import GameRecord, from_bytes
+from runtime.ports import find_base_port
+from trainer.store import StoreReader
+
+AHEAD = 32
+BURST = 600
+SETTINGS = (
+    "--device", "cpu", "--cpu-threads", "1", "--batch", "32", "--min-positions", "50", "--window-positions",
+    "5000", "--publish-steps", "1", "--checkpoint-seconds", "0",
+)  # fmt: skip
+
+
+async def start(server: FakeServer, port: int, folder: Path) -> asyncio.subprocess.Process:
+    """A trainer that has joined, its log in `folder/log`."""
+    server.trainer = b""
+    with (folder / "log").open("w", encoding="utf-8") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "trainer", "--server", f"127.0.0.1:{port}", "--runs", str(folder)),
+            *SETTINGS,
+            stderr=log,
+        )
+    await server.until(lambda: server.trainer)
+    return process
+
+
+async def feed(
+    server: FakeServer, games: Iterator[GameRecord], enough: Callable[[], bool]
+) -> list[GameRecord]:
+    """Send games, a few ahead of the acknowledgements, until it is enough; then so many at once that the
+    first of them are acknowledged while others are still being checked and committed."""
+    sent: list[GameRecord] = []
+    while not enough():
+        sent.append(next(games))
+        server.play(sent[-1])
+        await server.until(lambda: len(sent) - len(server.acks) < AHEAD)
+    before = len(sent)
+    sent += [next(games) for _ in range(BURST)]
+    for record in sent[before:]:
+        server.play(record)
+    await server.until(lambda: len(server.acks) > before)
+    return sent
+
+
+def random_games() -> Iterator[GameRecord]:
+    rng = np.random.default_rng(1)
+    while True:
+        yield random_game(get_game("tic_tac_toe"), rng, simulations=20)
+
+
+async def kill_and_restart(folder: Path) -> tuple[list[GameRecord], FakeServer, int, int]:
+    """All games sent, the server, the step of the last checkpoint before the kill, the exit code."""
+    port = find_base_port(7800)
+    server = FakeServer(port, welcome())
+    process = await start(server, port, folder)
+    try:
+        # The second weights are offered after the first checkpoint was written.
+        sent = await feed(server, random_games(), lambda: len(server.offers) >= 2)
+        process.kill()
+        await process.wait()
+        step = max(int(path.stem[5:]) for path in (folder / "run-1" / "checkpoints").glob("*.state"))
+        process = await start(server, port, folder)
+        for record in sent:
+            if record.uid not in server.acks:
+                server.play(record)
+        await server.until(lambda: len(server.acks) == len(sent))
+        process.terminate()
+        return sent, server, step, await asyncio.wait_for(process.wait(), TIMEOUT)
+    finally:
+        server.close()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def test_killed_trainer_goes_on_with_all_it_acknowledged(tmp_path: Path) -> None:
+    """After SIGKILL amid commits, acknowledged games are in the store without being sent again, the
+    others count once when they are, and training goes on from the last checkpoint."""
+    sent, server, step, code = asyncio.run(kill_and_restart(tmp_path))
+    assert code == 0
+    assert {ack.status for ack in server.acks.values()} <= {"stored", "duplicate"}
+    reader = StoreReader(tmp_path / "run-1" / "games.db")
+    stored = [from_bytes(data).uid for _, data in reader.games(1, 10**6)]
+    reader.close()
+    assert sorted(stored) == sorted(record.uid for record in sent)
+    log = (tmp_path / "log").read_text(encoding="utf-8")
+    assert f"going on from step {step}," in log
+    assert step > 0
