@@ -12,9 +12,9 @@ COLUMNS = 4
 
 
 def draw_openings(folder: Path, title: str, bins: Sequence[Bin], names: Sequence[str]) -> list[Path]:
-    """All panels have the same axes, so that they can be compared. Returns the files written."""
+    """Each panel has its own scale from 0, as shares differ by factors of a hundred."""
     rows = -(-len(names) // COLUMNS)
-    figure, panels = new_figure(rows, COLUMNS, (14, 1.2 + 2.5 * rows), share_y=True)
+    figure, panels = new_figure(rows, COLUMNS, (14, 1.2 + 2.5 * rows))
     figure.suptitle(title)
     middles = [one.middle for one in bins]
     for index, panel in enumerate(panels.flat):
@@ -29,7 +29,7 @@ def draw_openings(folder: Path, title: str, bins: Sequence[Bin], names: Sequence
         panel.plot(middles, shares, color=BLUE, marker="o", markersize=3, label="share of the games")
         panel.set_title(names[index], fontsize=10)
         panel.grid(visible=True, color="#dddddd", linewidth=0.6)
-        panel.set_ylim(bottom=0)
+        panel.set_ylim(0, max(1.0, 1.05 * max(high)))
         if index % COLUMNS == 0:
             panel.set_ylabel("share of games [%]")
         if index + COLUMNS >= len(names):
