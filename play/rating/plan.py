@@ -28,12 +28,16 @@ def next_pair(
     """The pairing for the next `games` games between players in `names` (at least two).
 
     `chain`: pairs that connect all of them, played in this order as long as they are needed.
+    `scores` may have players that are not in `names`: they count, but play no more.
     """
     known = list(scores)
     missing = set(unconnected(known, anchors, names))
     for first, second in chain:
         if first in missing or second in missing:
             return first, second
+    if stray := missing & set(names):
+        raise ValueError(f"the chain does not connect {', '.join(sorted(stray))}")
+    known = [score for score in known if not missing & {score.first, score.second}]
     found = fit(known, anchors)
     pairs = [pair for pair in combinations(names, 2) if not set(pair) <= anchors.keys()]
     return max(pairs, key=lambda pair: gain(found, pair[0], pair[1], games))

@@ -28,9 +28,12 @@ class Goal:
 
 def is_over(book: Book, names: Sequence[str], anchors: Mapping[str, float], goal: Goal) -> bool:
     """All are connected to an anchor, and the games are played."""
-    among = [score for score in book.scores() if {score.first, score.second} <= set(names)]
-    played = sum(score.games for score in among)
-    return not unconnected(among, anchors, names) and 2 * played >= goal.games * len(names)
+    return not unconnected(book.scores(), anchors, names) and games_of(book, names) >= goal.games * len(names)
+
+
+def games_of(book: Book, names: Sequence[str]) -> int:
+    """Games of all these players, a game between two of them counted for each."""
+    return sum(score.games * ((score.first in names) + (score.second in names)) for score in book.scores())
 
 
 async def play_on(
@@ -44,8 +47,7 @@ async def play_on(
 ) -> None:
     """Play until the goal is reached, or `finishing()` after a pairing. Each pairing is saved at once."""
     while not finishing() and not is_over(book, names, anchors, goal):
-        among = [score for score in book.scores() if {score.first, score.second} <= set(names)]
-        first, second = next_pair(names, chain, among, anchors, 2 * goal.openings)
+        first, second = next_pair(names, chain, book.scores(), anchors, 2 * goal.openings)
         used = book.pairing(first, second).openings
         book.add(await play(first, second, used, goal.openings), goal.openings)
         book.save(anchors)
