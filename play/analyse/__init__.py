@@ -1,0 +1,1 @@
+"""`azplay analyse`: positions in, evaluations out, one JSON object a line (docs/analysis.md)."""

@@ -1,0 +1,141 @@
+"""The analysis of one position: what is asked of the network and of the search, as an answer to print."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import Game, outcome_for_first_player
+from play.analyse.requests import BadRequest, Request
+from protocol.settings import SelfPlaySettings
+from search.evaluator import LocalEvaluator
+from search.mcts import SearchResult, search
+from search.moves import choose_action
+from search.settings import resolve
+from search.tree import SearchTree
+
+DIGITS = 6
+"""Decimals of numbers in an answer."""
+
+Answer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Analyst:
+    """Whoever is asked: a game, a network behind its batching evaluator, and search settings."""
+
+    game: Game
+    evaluator: LocalEvaluator
+    settings: SelfPlaySettings
+    """Without noise and temperature; `simulations` and `max_plies` follow from the request."""
+
+    @classmethod
+    def of(cls, game: Game, evaluator: LocalEvaluator, history: int) -> Analyst:
+        settings = SelfPlaySettings(history=history, root_noise=0.0, temperature_plies=0, reuse_tree=False)
+        return cls(game, evaluator, settings)
+
+    async def answer(self, request: Request) -> Answer:
+        """The answer to a request. Raises BadRequest."""
+        began = time.perf_counter()
+        tree = self._tree(request)
+        finished = tree.end_reason()
+        if finished is not None:
+            return _of_finished(tree, request, finished)
+        evaluation, wdl = await self.evaluator.evaluate_wdl(tree.root_leaf())
+        tree.expand_root(*evaluation)
+        priors = dict(zip(tree.legal_actions().tolist(), evaluation.priors.tolist(), strict=True))
+        if request.simulations:
+            result = await search(tree, self.evaluator)
+            found = _of_search(tree, result)
+        else:
+            found = Found(min(priors, key=lambda action: (-priors[action], action)), evaluation.value)
+        answer = _written(tree, found, priors, wdl)
+        return {"id": request.id, **answer, "ms": _milliseconds(began)}
+
+    def _tree(self, request: Request) -> SearchTree:
+        """A tree with the position at its root, from which the cap on the length of games counts."""
+        settings = replace(
+            self.settings,
+            simulations=max(1, request.simulations),
+            max_plies=self.game.max_plies + len(request.moves),
+        )
+        tree = SearchTree(self.game, resolve(settings, self.game), np.random.default_rng(0))
+        try:
+            tree.reset(self.game.notation.state_from_text(request.fen))
+        except ValueError as error:
+            raise BadRequest(f"fen: {error}", request.id) from error
+        for number, move in enumerate(request.moves, 1):
+            try:
+                _play(tree, move)
+            except ValueError as error:
+                raise BadRequest(f"move {number} ({move!r}): {error}", request.id) from error
+        return tree
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search says of the root, or the network alone (no visits)."""
+
+    best: int
+    value: float
+    """For the side to move, in [-1, 1]."""
+    visits: Mapping[int, int] | None = None
+    variation: tuple[int, ...] = ()
+
+
+def _play(tree: SearchTree, move: str) -> None:
+    reason = tree.end_reason()
+    if reason is not None:
+        raise ValueError(f"the game is over ({reason})")
+    tree.advance(tree.game.notation.action_from_text(tree.state, move))
+
+
+def _of_finished(tree: SearchTree, request: Request, reason: str) -> Answer:
+    outcome = tree.outcome()
+    side = int(tree.game.rules.side_to_move(tree.state))
+    value = outcome_for_first_player(outcome, side)
+    return {"id": request.id, "finished": reason, "outcome": outcome, "value": value}
+
+
+def _of_search(tree: SearchTree, result: SearchResult) -> Found:
+    best = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
+    visits = dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True))
+    variation = tuple(tree.principal_variation()) or (best,)  # a win in one is not searched
+    return Found(best, result.value, visits, variation)
+
+
+def _written(tree: SearchTree, found: Found, priors: Mapping[int, float], wdl: list[float]) -> Answer:
+    text = {action: tree.game.notation.action_to_text(tree.state, action) for action in priors}
+    visits = found.visits or {}
+    return {
+        "best": text[found.best],
+        "visits": {text[action]: visits[action] for action in sorted(visits, key=lambda x: (-visits[x], x))},
+        "policy": {
+            text[action]: round(priors[action], DIGITS)
+            for action in sorted(priors, key=lambda x: (-priors[x], x))
+        },
+        "value": round(found.value, DIGITS),
+        "wdl": [round(probability, DIGITS) for probability in wdl],
+        "pv": _variation_text(tree, found.variation or (found.best,)),
+    }
+
+
+def _variation_text(tree: SearchTree, actions: tuple[int, ...]) -> list[str]:
+    game = tree.game
+    texts: list[str] = []
+    state: npt.NDArray[np.uint64] = tree.state.copy()
+    for action in actions:
+        texts.append(game.notation.action_to_text(state, action))
+        child = np.zeros_like(state)
+        game.rules.play(state, action, child)
+        state = child
+    return texts
+
+
+def _milliseconds(began: float) -> float:
+    return round((time.perf_counter() - began) * 1000, 3)
