@@ -1,0 +1,1 @@
+"""Matches: players made from a short text, paired openings, games side by side, Elo with its error."""

@@ -1,0 +1,77 @@
+"""Ending games early: what is off by default, and why a game ended when it is on.
+
+Values: when for `win_plies` plies in a row every player, on its own move, has put the value of the same side
+at `win_value` or more, that side wins; when all values were within `draw_value` of 0 for `draw_plies` plies
+from ply `draw_from` on, it is a draw. A player without opinions (Choice.value None) breaks the row. Tables: a
+position whose result is known ends the game with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from games.spec import outcome_for_first_player
+from play.lines import GameLine
+
+WON, DRAWN, TABLE = "adjudicated_win", "adjudicated_draw", "tablebase"
+"""Reasons."""
+
+
+@dataclass(frozen=True)
+class Adjudication:
+    """When a game is ended early; the default is never."""
+
+    win_value: float = 0.95
+    """In [0, 1]."""
+    win_plies: int = 0
+    """Plies in a row; 0 switches it off."""
+    draw_value: float = 0.02
+    draw_plies: int = 0
+    """Plies in a row; 0 switches it off."""
+    draw_from: int = 80
+    """Ply from which on games are drawn so."""
+    known: Callable[[GameLine], int | None] | None = None
+    """Result for the side to move where it is known (`endgame_tables`)."""
+
+
+class Judge:
+    """Watches one game. Pure: fed with values, asked for a verdict."""
+
+    def __init__(self, rules: Adjudication) -> None:
+        self._rules = rules
+        self._winning = 0
+        self._winner = 0
+        self._level = 0
+
+    def heard(self, value: float | None, side: int) -> None:
+        """What `side` (0: the first player) thought when it moved."""
+        rules = self._rules
+        opinion = None if value is None else outcome_for_first_player(1, side) * value
+        clear = opinion is not None and abs(opinion) >= rules.win_value
+        winner = (1 if opinion > 0 else -1) if clear and opinion is not None else 0
+        self._winning = self._winning + 1 if clear and winner == self._winner else int(clear)
+        self._winner = winner
+        level = opinion is not None and abs(opinion) <= rules.draw_value
+        self._level = self._level + 1 if level else 0
+
+    def verdict(self, line: GameLine) -> tuple[int, str] | None:
+        """(outcome for the first player, reason) if the game shall end here."""
+        rules = self._rules
+        if rules.known is not None:
+            value = rules.known(line)
+            if value is not None:
+                return outcome_for_first_player(value, line.side_to_move), TABLE
+        if rules.win_plies and self._winning >= rules.win_plies:
+            return self._winner, WON
+        if rules.draw_plies and self._level >= rules.draw_plies and line.ply >= rules.draw_from:
+            return 0, DRAWN
+        return None
+
+
+def endgame_tables(line: GameLine) -> int | None:
+    """Value for the side to move from our endgame tables (chess; KQK, KRK, KPK, KBNK), None elsewhere."""
+    from play.truth.endgames import probe
+
+    known = probe(line.state)
+    return None if known is None else known.value

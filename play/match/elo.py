@@ -1,0 +1,101 @@
+"""Elo difference and its error from a match of paired games. Pure; the arithmetic of match runners.
+
+Two games from one opening with colours swapped are one observation: their results hang together (an opening
+that is good for White gives 1-1), so the error is taken from the variance of pairs, not of games. A pair
+scores 0, 1/2, 1, 3/2 or 2 points: the pentanomial counts n[0..4].
+
+Elo is logistic: score s <-> -400 log10(1/s - 1). The 95 % interval is that of the mean score, s +- 1.96
+standard errors, put through the same curve; where it reaches 0 or 1 the Elo is infinite.
+
+Convention for samples that say nothing of their variance (all pairs alike, or fewer than two): the interval
+is that of the sample with one pair won 2-0 and one lost 0-2 added, and always holds the score itself; the
+score and its Elo stay as they are (a score of 0 or 1 is -inf or +inf).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Z95 = 1.959963984540054
+"""Two-sided 95 % quantile of the normal distribution."""
+
+PAIR_SCORES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Score a game of each kind of pair."""
+
+
+def elo_of_score(score: float) -> float:
+    """Elo difference at which `score` (in [0, 1]) is expected; -inf and +inf at the ends."""
+    if score <= 0.0:
+        return -math.inf
+    if score >= 1.0:
+        return math.inf
+    return -400.0 * math.log10(1.0 / score - 1.0)
+
+
+def score_of_elo(elo: float) -> float:
+    """Expected score at an Elo difference."""
+    return float(1.0 / (1.0 + 10.0 ** (-elo / 400.0)))
+
+
+def pair_counts(outcomes: Sequence[int]) -> tuple[int, ...]:
+    """Pentanomial counts from outcomes for player A (+1, 0, -1), games 2i and 2i+1 being a pair.
+
+    ValueError for an odd number of games.
+    """
+    if len(outcomes) % 2:
+        raise ValueError(f"{len(outcomes)} games are no pairs")
+    counts = [0] * 5
+    for one, other in zip(outcomes[::2], outcomes[1::2], strict=True):
+        counts[one + other + 2] += 1
+    return tuple(counts)
+
+
+def mean_and_variance(counts: Sequence[float]) -> tuple[float, float]:
+    """Of the score of one pair (0 to 1), over the sample; the variance divides by n."""
+    total = sum(counts)
+    mean = sum(n * s for n, s in zip(counts, PAIR_SCORES, strict=True)) / total
+    variance = sum(n * (s - mean) ** 2 for n, s in zip(counts, PAIR_SCORES, strict=True)) / total
+    return mean, variance
+
+
+@dataclass(frozen=True)
+class EloEstimate:
+    """A's strength relative to B's."""
+
+    score: float
+    """A's points per game."""
+    score_low: float
+    score_high: float
+    elo: float
+    elo_low: float
+    """Lower end of the 95 % interval."""
+    elo_high: float
+    los: float
+    """Likelihood of superiority: probability that A is the stronger, normal approximation."""
+    pairs: int
+
+    @property
+    def error(self) -> float:
+        """Half the width of the interval, Elo."""
+        return (self.elo_high - self.elo_low) / 2
+
+
+def estimate(counts: Sequence[int]) -> EloEstimate:
+    """From pentanomial counts. ValueError without pairs."""
+    pairs = sum(counts)
+    if pairs == 0:
+        raise ValueError("no pair of games has been played")
+    score, variance = mean_and_variance(counts)
+    centre, spread, size = score, variance, float(pairs)
+    if variance == 0.0 or pairs < 2:
+        widened = [counts[0] + 1, *counts[1:4], counts[4] + 1]
+        (centre, spread), size = mean_and_variance(widened), pairs + 2.0
+    error = math.sqrt(spread / size)
+    low = max(0.0, min(score, centre - Z95 * error))
+    high = min(1.0, max(score, centre + Z95 * error))
+    los = 0.5 * (1.0 + math.erf((score - 0.5) / error / math.sqrt(2.0)))
+    return EloEstimate(
+        score, low, high, elo_of_score(score), elo_of_score(low), elo_of_score(high), los, pairs
+    )
