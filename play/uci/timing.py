@@ -1,0 +1,38 @@
+"""How long to think about a move. Pure: what the clock says in, seconds out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXPECTED_MOVES = 30
+"""Still to come, when the clock does not say."""
+LARGEST_SHARE = 0.4
+"""Of what is left of the time, for one move among several."""
+LAST_MOVE_SHARE = 0.9
+"""Of what is left, for the last move before the next time control."""
+INCREMENT_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class SideClock:
+    """Of the side to move, seconds."""
+
+    remaining: float
+    increment: float = 0.0
+    moves_to_go: int = 0
+    """Until the next time control; 0: the time is for the whole game."""
+
+
+def seconds_for_move(clock: SideClock, overhead: float) -> float:
+    """Seconds to think, at most the clock less `overhead` (lost on the way to the GUI), at least 0."""
+    usable = max(0.0, clock.remaining - overhead)
+    moves = clock.moves_to_go or EXPECTED_MOVES
+    # Each move to come costs its overhead too, and the next time control does not give it back.
+    spread = max(0.0, usable - overhead * (moves - 1)) / moves
+    most = usable * (LARGEST_SHARE if moves > 1 else LAST_MOVE_SHARE)
+    return min(spread + INCREMENT_SHARE * clock.increment, most)
+
+
+def seconds_of_movetime(movetime: float, overhead: float) -> float:
+    """Seconds to think when the GUI wants an answer after `movetime` seconds."""
+    return max(movetime - overhead, movetime / 2)
