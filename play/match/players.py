@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +58,7 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0)
     if kind == "net":
         file, _, simulations = rest.rpartition("@") if "@" in rest else (rest, "", "")
         return _net_player(
-            spec, file, _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000), game, device, threads
+            file, _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000), game, device, threads
         )
     if kind == "untrained":
         count = _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000)
@@ -139,8 +140,9 @@ def _net_player(file: str, simulations: int, game: Game, device: str, threads: i
 
 
 def _net_name(file: str, simulations: int) -> str:
-    """A weights file is named by its hash: twelve letters of it tell files apart, and fit a table."""
+    """A weights file of a run is named by its hash: twelve letters of that tell files apart, and fit a table."""
     if not file:
         return f"untrained@{simulations}"
-    stem = Path(file).stem[:12]
-    return f"net:{stem}@{simulations}" if simulations else f"policy:{stem}"
+    stem = Path(file).stem
+    short = stem[:12] if re.fullmatch("[0-9a-f]{40,}", stem) else stem
+    return f"net:{short}@{simulations}" if simulations else f"policy:{short}"
