@@ -8,7 +8,7 @@ and on those of whom least is known, such as weights that have just arrived.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -24,10 +24,12 @@ def next_pair(
     scores: Iterable[Score],
     anchors: Mapping[str, float],
     games: int,
-) -> Pair:
+    spent: Collection[Pair] = (),
+) -> Pair | None:
     """The pairing for the next `games` games between players in `names` (at least two).
 
     `chain`: pairs that connect all of them, played in this order as long as they are needed.
+    `spent`: pairs, in the order of `names`, that cannot play more; None if there is no other.
     `scores` may have players that are not in `names`: they count, but play no more.
     """
     known = list(scores)
@@ -39,8 +41,8 @@ def next_pair(
         raise ValueError(f"the chain does not connect {', '.join(sorted(stray))}")
     known = [score for score in known if not missing & {score.first, score.second}]
     found = fit(known, anchors)
-    pairs = [pair for pair in combinations(names, 2) if not set(pair) <= anchors.keys()]
-    return max(pairs, key=lambda pair: gain(found, pair[0], pair[1], games))
+    pairs = [pair for pair in combinations(names, 2) if not set(pair) <= anchors.keys() and pair not in spent]
+    return max(pairs, key=lambda pair: gain(found, pair[0], pair[1], games), default=None)
 
 
 def gain(found: Fit, first: str, second: str, games: int) -> float:

@@ -6,18 +6,6 @@ from dataclasses import dataclass
 
 from runtime.exits import Exit, Fatal
 
-ZERO = "random"
-"""The player whose rating is 0."""
-
-ANCHORS = {
-    "chess": ("random", "greedy", "alphabeta:1", "alphabeta:2"),
-    "connect_four": ("random", "greedy", "alphabeta:1", "alphabeta:2", "alphabeta:4", "rollouts:100"),
-    "tic_tac_toe": ("random", "greedy", "alphabeta:2", "rollouts:50"),
-}
-"""Players that never change, weak to strong: the same marks on the scale of every run of a game."""
-
-OTHER_ANCHORS = ("random", "greedy")
-
 
 @dataclass(frozen=True)
 class RateConfig:
@@ -25,14 +13,17 @@ class RateConfig:
 
     games: int = 80
     """Games per player, on average; 80 give intervals of about 70 Elo either way."""
-    openings: int = 10
+    pairing_openings: int = 10
     """Openings of a pairing before the next pairing is chosen; each is played from both sides."""
-    opening_plies: int = 4
-    """Random plies that make an opening. The same for all games of a file."""
+    openings: str = "auto"
+    """auto (built-in book, then random lines), book, random:PLIES or a file. The same for all games of a
+    run's ratings, as are max_plies and seed."""
+    max_plies: int = 0
+    """Length at which a game is a draw; 0: the game's own cap."""
     seed: int = 0
-    """Of the openings and of players that draw lots. The same for all games of a file."""
+    """Of the openings and of players that draw lots."""
     anchors: str = ""
-    """Fixed opponents, weak to strong, separated by commas, `random` first; empty: the game's own."""
+    """Players to compare with, weak to strong, separated by commas, `random` first; empty: the game's own."""
     concurrent: int = 0
     """Games at once; 0: all of a pairing."""
     device: str = "cpu"
@@ -47,8 +38,9 @@ def check(settings: RateConfig) -> None:
     """Fatal(CONFIG) naming the first setting that is out of range."""
     ranges = (
         ("games", 1, 1_000_000),
-        ("openings", 1, 10_000),
-        ("opening_plies", 0, 100),
+        ("pairing_openings", 1, 500),
+        ("max_plies", 0, 10_000),
+        ("seed", 0, 1 << 62),
         ("concurrent", 0, 10_000),
     )
     for name, low, high in ranges:
@@ -58,10 +50,6 @@ def check(settings: RateConfig) -> None:
             raise Fatal(f"{flag} is {value}, but must lie between {low} and {high}", Exit.CONFIG)
 
 
-def anchors_of(settings: RateConfig, game: str) -> list[str]:
-    """The fixed opponents as player specs. Raises Fatal(CONFIG) unless `random` comes first."""
-    chosen = [spec.strip() for spec in settings.anchors.split(",") if spec.strip()]
-    found = list(dict.fromkeys(chosen or ANCHORS.get(game, OTHER_ANCHORS)))
-    if found[0] != ZERO:
-        raise Fatal(f"--anchors must begin with {ZERO!r}, the zero of the scale", Exit.CONFIG)
-    return found
+def same_for_all(settings: RateConfig) -> dict[str, str | int]:
+    """What games must have in common to be on one scale."""
+    return {"openings": settings.openings, "max_plies": settings.max_plies, "seed": settings.seed}

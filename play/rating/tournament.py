@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from play.rating.book import Book
 from play.rating.bradley_terry import Score, unconnected
@@ -24,6 +25,8 @@ class Goal:
     """Games per player, on average (each game counts for two players)."""
     openings: int
     """Openings of one pairing before the next is chosen; twice as many games."""
+    most_openings: int = 1_000_000
+    """Openings there are: a pairing that has used them up plays no more."""
 
 
 def is_over(book: Book, names: Sequence[str], anchors: Mapping[str, float], goal: Goal) -> bool:
@@ -47,7 +50,13 @@ async def play_on(
 ) -> None:
     """Play until the goal is reached, or `finishing()` after a pairing. Each pairing is saved at once."""
     while not finishing() and not is_over(book, names, anchors, goal):
-        first, second = next_pair(names, chain, book.scores(), anchors, 2 * goal.openings)
-        used = book.pairing(first, second).openings
-        book.add(await play(first, second, used, goal.openings), goal.openings)
+        spent = {
+            pair for pair in combinations(names, 2) if book.pairing(*pair).openings >= goal.most_openings
+        }
+        pair = next_pair(names, chain, book.scores(), anchors, 2 * goal.openings, spent)
+        if pair is None:
+            return
+        used = book.pairing(*pair).openings
+        count = min(goal.openings, goal.most_openings - used)
+        book.add(await play(*pair, used, count), count)
         book.save(anchors)
