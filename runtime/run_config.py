@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from runtime.exits import Exit, Fatal
 from runtime.processes import python_module
@@ -28,7 +29,7 @@ class RunConfig:
     """Folder of all runs."""
     port: int = 0
     """Base port (it and the next two are used); 0 finds a free one."""
-    net: str = "tiny"
+    net: Literal["tiny", "small", "medium", "alphazero"] = "tiny"
     """Preset of the network of a new run: tiny, small, medium, alphazero."""
     gpus: str = ""
     """GPUs of the evaluators, as for azserver; empty: all there are, else the CPU."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
 
@@ -22,7 +24,21 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
         dirichlet_alpha=settings.dirichlet_alpha or game.dirichlet_alpha,
     )
     _check(resolved)
+    if resolved.start:
+        _check_start(game, resolved.start)
     return resolved
+
+
+def _check_start(game: Game, start: str) -> None:
+    """ValueError if games cannot begin at `start`."""
+    try:
+        line = game.notation.state_from_text(start)[np.newaxis]
+    except ValueError as error:
+        raise ValueError(f"self_play.start: {error}") from error
+    count = game.rules.legal_actions(line, 1, np.zeros(game.max_legal, np.uint16))
+    reason = game.rules.end_reason(line, 1, count, False)
+    if reason:
+        raise ValueError(f"self_play.start: the game is over there ({game.reason_name(reason)}): {start!r}")
 
 
 def _check(settings: SelfPlaySettings) -> None:

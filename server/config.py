@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from protocol.settings import SelfPlaySettings
 
@@ -35,7 +36,7 @@ class ServerConfig:
     """Name of the run; empty is GAME-NET. A run that exists is continued."""
     runs: Path = Path("runs")
     """Folder of all runs."""
-    net: str = "small"
+    net: Literal["tiny", "small", "medium", "alphazero"] = "small"
     """Preset of a new run's network: tiny, small, medium, alphazero (20 blocks of 256 channels)."""
     weights: Path | None = None
     """Begin a new run with this weights file instead of an untrained network."""

@@ -19,7 +19,7 @@ class TrainerConfig:
     """Name of the run folder; empty: the server's name for the run."""
     runs: str = "runs"
     """Folder of all run folders."""
-    net: str = ""
+    net: Literal["", "tiny", "small", "medium", "alphazero"] = ""
     """Preset of a new network (tiny, small, medium, alphazero); empty: the server's. AlphaZero: 19x256.
     A run that has a checkpoint goes on with its own."""
     weights: str = ""

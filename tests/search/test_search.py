@@ -229,7 +229,13 @@ def test_a_failing_network_fails_the_searches_that_wait_for_it():
 
 @pytest.mark.parametrize(
     ("change", "word"),
-    [({"simulations": 0}, "simulations"), ({"fpu": "lost"}, "fpu"), ({"root_noise": 1.5}, "root_noise")],
+    [
+        ({"simulations": 0}, "simulations"),
+        ({"fpu": "lost"}, "fpu"),
+        ({"root_noise": 1.5}, "root_noise"),
+        ({"start": "no board"}, "start"),
+        ({"start": "xxx/oo./..."}, "over"),
+    ],
 )
 def test_settings_out_of_range_are_named(change, word):
     with pytest.raises(ValueError, match=word):
