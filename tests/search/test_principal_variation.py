@@ -8,7 +8,7 @@ import numpy as np
 
 from games import get_game
 from protocol.settings import SelfPlaySettings
-from search.evaluator import LocalEvaluator, UniformEvaluator
+from search.evaluator import Evaluation, LocalEvaluator, UniformEvaluator
 from search.leaf_batch import Evaluations, Leaf, LeafBatch
 from search.mcts import SearchResult, search
 from search.moves import choose_action
@@ -30,7 +30,7 @@ def searched(simulations: int) -> tuple[SearchTree, SearchResult]:
 
 
 def test_the_variation_is_what_would_be_played_move_after_move() -> None:
-    """Each action is the one chosen from the visits kept in its subtree; it ends where nothing was visited."""
+    """Each action is chosen from the visits kept in its subtree; it ends where nothing was visited."""
     tree, result = searched(300)
     variation = tree.principal_variation()
     assert variation[0] == choose_action(result, 0, tree.settings, np.random.default_rng(0))
@@ -65,11 +65,11 @@ def test_wdl_reaches_the_one_who_asked_for_it() -> None:
 
     async def main() -> None:
         evaluator = LocalEvaluator(infer, 8)
-        asked = [
-            evaluator.evaluate_wdl(leaf(2)),
-            evaluator.evaluate(leaf(3)),
-            evaluator.evaluate_wdl(leaf(4)),
-        ]
+
+        async def plain() -> Evaluation:
+            return await evaluator.evaluate(leaf(3))
+
+        asked = [evaluator.evaluate_wdl(leaf(2)), plain(), evaluator.evaluate_wdl(leaf(4))]
         (two, two_wdl), three, (four, four_wdl) = await asyncio.gather(*asked)
         np.testing.assert_allclose([two.value, three.value, four.value], [0.2, 0.3, 0.4], rtol=1e-6)
         np.testing.assert_allclose([two_wdl, four_wdl], [[0.2, 0.8, 0], [0.4, 0.6, 0]], rtol=1e-6)

@@ -1,0 +1,1 @@
+"""`azplay games`: what a run has played, from its games.db."""

@@ -1,0 +1,107 @@
+"""Games as PGN, with what the search found in comments; other games than chess in the same shape.
+
+A comment is `[%value +0.123] [%visits 312/800]`: the root's value after search for the side that moves, in
+[-1, 1], and the visits of the move played and of all moves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from games import get_game
+from games.spec import Game
+from play.games.listing import RESULTS, versions
+from play.games.plies import Ply, plies
+from play.games.reading import GamesFile, Range, Stored
+from play.lines import GameLine
+from protocol.records import BadRecord, GameRecord
+from runtime.exits import Exit, Fatal
+
+PGN_COLUMNS = 80
+
+Writer = Callable[[Game, dict[str, str], GameRecord], str]
+
+
+def export(games: GamesFile, wanted: Range, out: Path | None, say: Callable[[str], None]) -> tuple[int, int]:
+    """Write the games in `wanted` to `out` (None: standard output); (exported, damaged and left out)."""
+    if out is None:
+        return _export_to(sys.stdout, games, wanted, say)
+    partial = out.with_name(out.name + ".partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            counts = _export_to(file, games, wanted, say)
+        partial.replace(out)
+    except OSError as error:
+        raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
+    return counts
+
+
+def _export_to(file: TextIO, games: GamesFile, wanted: Range, say: Callable[[str], None]) -> tuple[int, int]:
+    game, exported, damaged = get_game(games.game), 0, 0
+    write: Writer = as_pgn if game.name == "chess" else as_text
+    event = f"azselfplay {games.path.resolve().parent.name}"
+    for stored in games.games(wanted, with_data=True):
+        try:
+            record = stored.record()
+            text = write(game, tags(event, stored, record), record)
+        except (BadRecord, ValueError) as error:
+            damaged += 1
+            say(f"game {stored.seq} is damaged: {error}")
+            continue
+        file.write(text + "\n\n")
+        exported += 1
+    return exported, damaged
+
+
+def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
+    """PGN tags of a game: the usual seven first."""
+    player = f"weights {versions(stored)}"
+    found = {
+        "Event": event,
+        "Site": record.source or "?",
+        "Date": datetime.fromtimestamp(stored.received_at, UTC).strftime("%Y.%m.%d"),
+        "Round": str(stored.seq),
+        "White": player,
+        "Black": player,
+        "Result": RESULTS[record.outcome],
+        "Termination": record.reason,
+        "PlyCount": str(record.plies),
+        "Simulations": str(record.simulations),
+    }
+    return {**found, "Start": record.start} if record.start else found
+
+
+def as_pgn(game: Game, headers: dict[str, str], record: GameRecord) -> str:
+    """A chess game as PGN. ValueError if it breaks the rules."""
+    import chess
+    import chess.pgn
+
+    start = chess.Board(record.start) if record.start else chess.Board()
+    tree = chess.pgn.Game({})
+    for name, text in headers.items():
+        if name != "Start":
+            tree.headers[name] = text
+    tree.setup(start)
+    node: chess.pgn.GameNode = tree
+    for ply in plies(game, record, GameLine(game, record.start, record.max_plies)):
+        node = node.add_variation(chess.Move.from_uci(ply.move), comment=comment(ply))
+    return tree.accept(chess.pgn.StringExporter(columns=PGN_COLUMNS))
+
+
+def as_text(game: Game, headers: dict[str, str], record: GameRecord) -> str:
+    """A game as tags and numbered moves. ValueError if it breaks the rules."""
+    lines = [f'[{name} "{text}"]' for name, text in {"Game": game.name, **headers}.items()]
+    lines.append("")
+    line = GameLine(game, record.start, record.max_plies)
+    for number, ply in enumerate(plies(game, record, line)):
+        place = f"{number // 2 + 1}." if number % 2 == 0 else f"{number // 2 + 1}..."
+        lines.append(f"{place} {ply.move} {{{comment(ply)}}}")
+    return "\n".join([*lines, headers["Result"]])
+
+
+def comment(ply: Ply) -> str:
+    return f"[%value {ply.value:+.3f}] [%visits {ply.visits}/{ply.all_visits}]"

@@ -1,0 +1,45 @@
+"""A stored game, ply by ply, as text: what is shown and what is exported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from games.spec import Game
+from play.lines import GameLine
+from protocol.records import GameRecord
+
+
+@dataclass(frozen=True)
+class Ply:
+    """A move and what the search before it found."""
+
+    move: str
+    value: float
+    """Of the root after search, for the side that moves, in [-1, 1]."""
+    visits: int
+    """Of the move that was played."""
+    all_visits: int
+    most_visited: tuple[tuple[str, int], ...]
+    """Moves and their visits, most visited first."""
+
+
+def plies(game: Game, record: GameRecord, line: GameLine) -> Iterator[Ply]:
+    """Plays the record on `line`; a ply comes after its move was played. ValueError if it breaks a rule."""
+    ends = np.cumsum(record.visited, dtype=np.int64).tolist()
+    begins = [0, *ends]
+    for index, action in enumerate(record.actions.tolist()):
+        begin, end = begins[index], ends[index]
+        visits = dict(
+            zip(record.visit_actions[begin:end].tolist(), record.visits[begin:end].tolist(), strict=True)
+        )
+        state, order = line.state, sorted(visits, key=lambda action: (-visits[action], action))
+        try:
+            move = game.notation.action_to_text(state, action)
+            most = tuple((game.notation.action_to_text(state, one), visits[one]) for one in order)
+            line.play(action)
+        except (ValueError, IndexError) as error:
+            raise ValueError(f"ply {index}: {error}") from error
+        yield Ply(move, float(record.root_values[index]), visits.get(action, 0), sum(visits.values()), most)
