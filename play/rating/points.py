@@ -24,10 +24,8 @@ class Point:
     """Self-play games that only older weights took part in."""
     hours: float
     """From the making of the run to the file's last change."""
-
-    @property
-    def sha256(self) -> str:
-        return self.path.stem
+    sha256: str
+    """Of the file, hexadecimal; the server names files by it."""
 
 
 def open_run(path: Path) -> RunFolder:
@@ -51,20 +49,21 @@ def points_of(run: RunFolder) -> list[Point]:
     found = []
     for path in run.weights.glob("*.safetensors"):
         try:
-            meta = read_meta(_head(path))
+            meta = read_meta(head(path))
             changed = path.stat().st_mtime
         except (BadWeights, OSError):
             continue
         if meta.game != about["game"]:
             continue
         before = None if games is None else sum(n for version, n in games.items() if version < meta.version)
-        found.append(Point(path, meta.version, meta.step, before, max(0.0, (changed - created) / 3600)))
+        hours = max(0.0, (changed - created) / 3600)
+        found.append(Point(path, meta.version, meta.step, before, hours, path.stem))
     if not found:
         raise Fatal(f"there are no weights in {run.weights}; has the run begun?", Exit.BAD_DATA)
     return sorted(found, key=lambda point: (point.version, point.step))
 
 
-def _head(path: Path) -> bytes:
+def head(path: Path) -> bytes:
     """The part of a weights file that holds its metadata."""
     with path.open("rb") as file:
         length = file.read(8)

@@ -111,7 +111,10 @@ def test_a_failed_write_leaves_the_book_as_it_was(tmp_path: Path, monkeypatch: p
 
 
 def points(steps: list[int]) -> list[Point]:
-    return [Point(Path(f"{step}.safetensors"), index, step, None, 0.0) for index, step in enumerate(steps)]
+    return [
+        Point(Path(f"{step}.safetensors"), index, step, None, 0.0, str(step))
+        for index, step in enumerate(steps)
+    ]
 
 
 def test_thinning_keeps_the_first_the_newest_and_an_even_spread() -> None:
