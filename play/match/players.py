@@ -8,22 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from games.spec import Game
+from play.match.kinds import KINDS
 from play.player import Player
 from runtime.exits import Exit, Fatal
-
-KINDS = (
-    "net:FILE@N      network in FILE, N simulations a move (800 if not said)",
-    "policy:FILE     the network's policy alone: its first choice",
-    "untrained@N     a tiny network with random weights, N simulations a move",
-    "random          any legal move",
-    "greedy          wins at once; chess: most material after its move; small games: avoids losing at once",
-    "alphabeta:N     N plies of alpha-beta and a plain evaluation",
-    "rollouts:N      Monte-Carlo tree search with N random playouts a move",
-    "solver          perfect play (tic_tac_toe; connect_four from 10 stones on)",
-    "tablebase       perfect play in KQK, KRK, KPK, KBNK (chess, from a file of such positions)",
-    "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine (chess)",
-)
-"""For people."""
 
 DEFAULT_SIMULATIONS = 800
 MAX_DEPTH, MAX_ROLLOUTS = 64, 1_000_000
@@ -140,7 +127,7 @@ def _net_player(file: str, simulations: int, game: Game, device: str, threads: i
 
 
 def _net_name(file: str, simulations: int) -> str:
-    """A weights file of a run is named by its hash: twelve letters of that tell files apart, and fit a table."""
+    """A weights file of a run is named by its hash, twelve letters of which tell files apart."""
     if not file:
         return f"untrained@{simulations}"
     stem = Path(file).stem

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from games.spec import Game, Line
 from play.lines import GameLine
@@ -97,30 +98,33 @@ def greedy_think(game: Game) -> Think:
     return think
 
 
+def alphabeta(game: Game, line: GameLine, depth: int, root: npt.NDArray[np.uint16]) -> tuple[int, int, int]:
+    """(best action of `root`, the first of equals; its value in the heuristic's units; positions seen)."""
+    kernels = kernels_for(game.name)
+    depth = min(depth, line.max_plies - line.ply)
+    rows = depth + QUIESCENCE + 2
+    counter = np.zeros(1, np.int64)
+    chosen, value = kernels.best_root(
+        _with_room(line, rows),
+        line.ply + 1,
+        depth,
+        line.max_plies,
+        root,
+        np.zeros((rows, game.max_legal), np.uint16),
+        np.zeros(game.max_legal, np.int64),
+        np.zeros((rows, FRAME), np.int64),
+        counter,
+    )
+    return int(root[chosen]), int(value), int(counter[0])
+
+
 def alphabeta_think(game: Game, depth: int) -> Think:
     """Best by a search `depth` plies deep plus quiescence; equals by lot."""
-    kernels = kernels_for(game.name)
+    kernels_for(game.name)
 
     def think(line: GameLine, rng: np.random.Generator) -> Choice:
-        depth_now = min(depth, line.max_plies - line.ply)
-        rows = depth_now + QUIESCENCE + 2
-        actions = np.zeros((rows, game.max_legal), np.uint16)
-        scores = np.zeros(game.max_legal, np.int64)
-        frames = np.zeros((rows, FRAME), np.int64)
-        root = rng.permutation(line.legal_actions())
-        counter = np.zeros(1, np.int64)
-        chosen, value = kernels.best_root(
-            _with_room(line, rows),
-            line.ply + 1,
-            depth_now,
-            line.max_plies,
-            root,
-            actions,
-            scores,
-            frames,
-            counter,
-        )
-        return Choice(int(root[chosen]), squashed(int(value)), int(counter[0]))
+        action, value, seen = alphabeta(game, line, depth, rng.permutation(line.legal_actions()))
+        return Choice(action, squashed(value), seen)
 
     return think
 

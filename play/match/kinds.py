@@ -1,0 +1,17 @@
+"""The kinds of players, for people: `--help` shows them without loading any."""
+
+from __future__ import annotations
+
+KINDS = (
+    "net:FILE@N      network in FILE, N simulations a move (800 if not said)",
+    "policy:FILE     the network's policy alone: its first choice",
+    "untrained@N     a tiny network with random weights, N simulations a move",
+    "random          any legal move",
+    "greedy          wins at once; chess: most material after its move; small games: avoids losing at once",
+    "alphabeta:N     N plies of alpha-beta and a plain evaluation",
+    "rollouts:N      Monte-Carlo tree search with N random playouts a move",
+    "solver          perfect play (tic_tac_toe; connect_four from 10 stones on)",
+    "tablebase       perfect play in KQK, KRK, KPK, KBNK (chess, from a file of such positions)",
+    "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine (chess)",
+)
+"""For people."""
