@@ -1,0 +1,213 @@
+"""Connect Four solved: jitted alpha-beta over bitboards, with a table of positions seen.
+
+Board: bit = 7 * column + row, and an empty seventh row on top of every column, so that a shift along
+any of the four directions never runs from one column into the next. `own` are the stones of the side
+to move, `mask` all stones; `own + mask` is different for every position (Fhourstones, J. Tromp).
+
+Score: 0 draw; +n: the side to move wins with its n-th last stone (1 = with its very last one, 18 = as
+early as can be); -n: it loses so. The sign is the result.
+
+Method: never play a move that loses at once or that lets the other side win above it; look first at
+moves that make most threats, centre first; windows as narrow as the question allows. Nothing in here
+may call other jitted code of `play/`: the compile cache does not see a change there (`games.jit`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from games.bits import ONE, ZERO, count_ones
+from games.jit import jit
+
+Words = npt.NDArray[np.uint64]
+
+ROWS, COLS = 6, 7
+CELLS = ROWS * COLS
+LOWEST = -18
+"""No score is lower: the first four in a row takes four stones of one side."""
+_SCORES = 1 - 2 * LOWEST
+
+_BOTTOM = np.uint64(sum(1 << 7 * col for col in range(COLS)))
+_BOARD = np.uint64(int(_BOTTOM) * 0b111111)
+_COLUMN = np.uint64(0b111111)
+_SEVEN, _EIGHT = np.uint64(7), np.uint64(8)
+_STEPS = np.array([7, 6, 8], dtype=np.uint64)
+"""Sideways and both diagonals."""
+_CENTRE_FIRST = np.array([3, 2, 4, 1, 5, 0, 6], dtype=np.uint64)
+_HASH = np.uint64(0x9E3779B97F4A7C15)
+_CODE = np.uint64(0xFF)
+
+
+@jit
+def winning_cells(stones: np.uint64, mask: np.uint64) -> np.uint64:
+    """Empty cells, reachable now or later, that would make four of `stones`."""
+    two, three = ONE + ONE, ONE + ONE + ONE
+    found = (stones << ONE) & (stones << two) & (stones << three)
+    for step in _STEPS:
+        after = (stones << step) & (stones << (step + step))
+        before = (stones >> step) & (stones >> (step + step))
+        found |= after & ((stones << (step * three)) | (stones >> step))
+        found |= before & ((stones >> (step * three)) | (stones << step))
+    return found & (_BOARD ^ mask)
+
+
+@jit
+def playable_cells(mask: np.uint64) -> np.uint64:
+    """The lowest empty cell of every column that is not full."""
+    return (mask + _BOTTOM) & _BOARD
+
+
+@jit
+def _moves_that_survive(own: np.uint64, mask: np.uint64) -> np.uint64:
+    """Cells after which the other side has no win at once; the side to move cannot win at once itself."""
+    threats = winning_cells(own ^ mask, mask)
+    cells = playable_cells(mask)
+    forced = cells & threats
+    if forced:
+        if forced & (forced - ONE):
+            return ZERO
+        cells = forced
+    return cells & ~(threats >> ONE)
+
+
+@jit
+def _order(own: np.uint64, mask: np.uint64, cells: np.uint64, moves: Words, marks: Words) -> int:
+    """Write the cells into `moves`, those that make most threats first, else centre first."""
+    count = 0
+    for col in _CENTRE_FIRST:
+        cell = cells & (_COLUMN << (col * _SEVEN))
+        if not cell:
+            continue
+        mark = count_ones(winning_cells(own | cell, mask | cell))
+        at = count
+        while at > 0 and marks[at - 1] < mark:
+            moves[at], marks[at] = moves[at - 1], marks[at - 1]
+            at -= 1
+        moves[at], marks[at] = cell, mark
+        count += 1
+    return count
+
+
+@jit
+def _slot(key: np.uint64, table: Words) -> np.uint64:
+    """Where a position lies in a table of a power of two entries."""
+    return ((key * _HASH) >> np.uint64(20)) & np.uint64(len(table) - 1)
+
+
+@jit
+def negamax(
+    own: np.uint64,
+    mask: np.uint64,
+    alpha: int,
+    beta: int,
+    table: Words,
+    scratch: Words,
+    nodes: npt.NDArray[np.int64],
+) -> int:
+    """The score if it lies between `alpha` and `beta`, else a bound of it on the far side.
+
+    Only for positions in which the side to move cannot win at once.
+    table    uint64[power of two]: position << 8 | bound; kept from call to call
+    scratch  uint64[CELLS, 2, COLS]
+    nodes    int64[1], counts positions
+    """
+    nodes[0] += 1
+    stones: Any = np.int64(count_ones(mask))
+    cells = _moves_that_survive(own, mask)
+    if not cells:
+        return -((CELLS - stones) // 2)
+    if stones >= CELLS - 2:
+        return 0
+    alpha = max(alpha, -((CELLS - 2 - stones) // 2))
+    beta = min(beta, (CELLS - 1 - stones) // 2)
+    if alpha >= beta:
+        return alpha
+    key = own + mask
+    slot = _slot(key, table)
+    entry = table[slot]
+    if entry >> _EIGHT == key:
+        bound: Any = np.int64(entry & _CODE)
+        if bound > _SCORES:  # a lower bound
+            alpha = max(alpha, bound - _SCORES - 1 + LOWEST)
+        else:
+            beta = min(beta, bound - 1 + LOWEST)
+        if alpha >= beta:
+            return alpha if bound > _SCORES else beta
+    moves, marks = scratch[stones, 0], scratch[stones, 1]
+    for at in range(_order(own, mask, cells, moves, marks)):
+        score = -negamax(own ^ mask, mask | moves[at], -beta, -alpha, table, scratch, nodes)
+        if score >= beta:
+            table[slot] = (key << _EIGHT) | np.uint64(score - LOWEST + 1 + _SCORES)
+            return score
+        alpha = max(alpha, score)
+    table[slot] = (key << _EIGHT) | np.uint64(alpha - LOWEST + 1)
+    return alpha
+
+
+@jit
+def solve(
+    own: np.uint64,
+    mask: np.uint64,
+    low: int,
+    high: int,
+    table: Words,
+    scratch: Words,
+    nodes: npt.NDArray[np.int64],
+) -> int:
+    """The score, held within `low` and `high` (-1 and 1: the result only), of a game that goes on.
+
+    By null windows that halve what is left.
+    """
+    stones: Any = np.int64(count_ones(mask))
+    if playable_cells(mask) & winning_cells(own, mask):
+        return min(high, (CELLS + 1 - stones) // 2)
+    at_least, at_most = max(low, -((CELLS - stones) // 2)), min(high, (CELLS - 1 - stones) // 2)
+    while at_least < at_most:
+        middle = (at_least + at_most) // 2
+        if middle <= 0:
+            middle = min(middle, -(-at_least // 2))
+        score = negamax(own, mask, middle, middle + 1, table, scratch, nodes)
+        if score <= middle:
+            at_most = score
+        else:
+            at_least = score
+    return max(low, min(high, at_least))
+
+
+@jit
+def is_at_most(
+    own: np.uint64,
+    mask: np.uint64,
+    bound: int,
+    table: Words,
+    scratch: Words,
+    nodes: npt.NDArray[np.int64],
+) -> bool:
+    """Whether the score of a game that goes on is `bound` or less."""
+    stones: Any = np.int64(count_ones(mask))
+    if playable_cells(mask) & winning_cells(own, mask):
+        return bool((CELLS + 1 - stones) // 2 <= bound)
+    return negamax(own, mask, bound, bound + 1, table, scratch, nodes) <= bound
+
+
+@jit
+def look_ahead(own: np.uint64, mask: np.uint64, depth: int) -> int:
+    """+1 or -1 if the game that goes on is decided within `depth` plies of best play, else 0."""
+    cells = playable_cells(mask)
+    if cells & winning_cells(own, mask):
+        return 1 if depth > 0 else 0
+    if depth <= 1:
+        return 0
+    best = -1
+    while cells and best < 1:
+        cell = cells & (ZERO - cells)
+        cells ^= cell
+        taken = mask | cell
+        value = 0
+        if playable_cells(taken):
+            value = -look_ahead(own ^ mask, taken, depth - 1)
+        best = max(best, value)
+    return best

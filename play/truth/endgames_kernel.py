@@ -1,0 +1,247 @@
+"""Chess endgames solved backwards: from the mates, move by move, to all positions that are won.
+
+A table holds one byte a position: plies to mate with best play, `DRAWN` or `ILLEGAL`. White has the
+men, Black a bare king. Index: white king + 64 * black king + 64^2 * first man (+ 64^3 * second man).
+`white` is for White to move, `black` for Black to move. No castling, no fifty-move rule, no history.
+
+Nothing in here may call other jitted code of `play/`: the compile cache does not see a change there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from games.bits import ONE, ZERO, count_ones, count_trailing_zeros
+from games.chess.attacks import (
+    KING_ATTACKS,
+    KNIGHT_ATTACKS,
+    NOT_A_FILE,
+    NOT_H_FILE,
+    bishop_attacks,
+    rook_attacks,
+)
+from games.jit import jit
+
+Table = npt.NDArray[np.uint8]
+
+KNIGHT, BISHOP, ROOK, QUEEN = 1, 2, 3, 4
+
+ILLEGAL, DRAWN, UNKNOWN = 255, 254, 253
+"""UNKNOWN is found while a table is made only."""
+
+_LAST = np.uint64(63)
+_SIX, _TWELVE, _EIGHTEEN = np.uint64(6), np.uint64(12), np.uint64(18)
+_SECOND_RANK, _SEVENTH_RANK = np.uint64(1), np.uint64(6)
+_THREE, _SEVEN, _EIGHT, _NINE, _SIXTEEN = (np.uint64(number) for number in (3, 7, 8, 9, 16))
+
+
+@jit
+def _attacks(kind: int, square: np.uint64, occupied: np.uint64) -> np.uint64:
+    """What a white piece attacks."""
+    if kind == KNIGHT:
+        return KNIGHT_ATTACKS[square]
+    found = ZERO
+    if kind != ROOK:
+        found |= bishop_attacks(square, occupied)
+    if kind != BISHOP:
+        found |= rook_attacks(square, occupied)
+    return found
+
+
+@jit
+def _men(index: np.uint64, count: int) -> np.uint64:
+    """The squares of White's men but the king."""
+    men = ONE << ((index >> _TWELVE) & _LAST)
+    if count == 2:
+        men |= ONE << ((index >> _EIGHTEEN) & _LAST)
+    return men
+
+
+@jit
+def _moved(index: np.uint64, shift: np.uint64, square: np.uint64) -> np.uint64:
+    """The index with one man on another square."""
+    return (index & ~(_LAST << shift)) | (square << shift)
+
+
+@jit
+def _begin(index: np.uint64, kinds: npt.NDArray[np.int64], white: Table, black: Table, ways: Table) -> None:
+    """Mark one index in both tables: illegal, drawn, mate, or unknown with Black's `ways` to move."""
+    count = len(kinds)
+    wk, bk = index & _LAST, (index >> _SIX) & _LAST
+    king, men = ONE << wk, _men(index, count)
+    occupied = king | men
+    alone = np.int64(count_ones(occupied)) == count + 1 and not occupied & (ONE << bk)
+    if not alone or KING_ATTACKS[wk] & (ONE << bk):
+        white[index] = black[index] = ILLEGAL
+        return
+    attacked = KING_ATTACKS[wk]
+    for man in range(count):
+        attacked |= _attacks(kinds[man], (index >> (_TWELVE + _SIX * np.uint64(man))) & _LAST, occupied)
+    in_check = attacked & (ONE << bk)
+    white[index] = ILLEGAL if in_check else UNKNOWN
+    escapes = KING_ATTACKS[bk] & ~attacked
+    ways[index] = count_ones(escapes)
+    if not escapes:
+        black[index] = 0 if in_check else DRAWN
+    else:  # a man taken leaves too little to mate with
+        black[index] = DRAWN if escapes & men else UNKNOWN
+
+
+@jit
+def _before_white(index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, white: Table) -> int:
+    """White can reach this lost position of Black: mark where from. Returns how many were new."""
+    wk = index & _LAST
+    occupied = (ONE << wk) | (ONE << ((index >> _SIX) & _LAST)) | _men(index, len(kinds))
+    found = 0
+    for man in range(-1, len(kinds)):
+        shift = ZERO if man < 0 else _TWELVE + _SIX * np.uint64(man)
+        square = (index >> shift) & _LAST
+        origins = KING_ATTACKS[square] if man < 0 else _attacks(kinds[man], square, occupied)
+        origins &= ~occupied
+        while origins:
+            earlier = _moved(index, shift, count_trailing_zeros(origins))
+            if white[earlier] == UNKNOWN:
+                white[earlier] = plies
+                found += 1
+            origins &= origins - ONE
+    return found
+
+
+@jit
+def _before_black(
+    index: np.uint64, kinds: npt.NDArray[np.int64], plies: int, black: Table, ways: Table
+) -> int:
+    """One way of Black's leads to this won position of White: he is lost where it was his last one."""
+    bk = (index >> _SIX) & _LAST
+    origins = KING_ATTACKS[bk] & ~((ONE << (index & _LAST)) | _men(index, len(kinds)))
+    found = 0
+    while origins:
+        earlier = _moved(index, _SIX, count_trailing_zeros(origins))
+        if black[earlier] == UNKNOWN:
+            ways[earlier] -= 1
+            if ways[earlier] == 0:
+                black[earlier] = plies
+                found += 1
+        origins &= origins - ONE
+    return found
+
+
+@jit
+def solve_pieces(kinds: npt.NDArray[np.int64], white: Table, black: Table, ways: Table) -> None:
+    """Fill both tables for one or two pieces whose loss leaves a draw.
+
+    kinds int64[1 or 2] of KNIGHT..QUEEN; white, black, ways uint8[64 ** (2 + len(kinds))].
+    """
+    for index in range(len(white)):
+        _begin(np.uint64(index), kinds, white, black, ways)
+    plies, found = 0, 1
+    while found:
+        found = 0
+        for index in range(len(black)):
+            if black[index] == plies:
+                found += _before_white(np.uint64(index), kinds, plies + 1, white)
+        for index in range(len(white)):
+            if white[index] == plies + 1:
+                found += _before_black(np.uint64(index), kinds, plies + 2, black, ways)
+        plies += 2
+    _draw_the_rest(white, black)
+
+
+@jit
+def _draw_the_rest(white: Table, black: Table) -> None:
+    for index in range(len(white)):
+        if white[index] == UNKNOWN:
+            white[index] = DRAWN
+        if black[index] == UNKNOWN:
+            black[index] = DRAWN
+
+
+# ---- King and pawn against king --------------------------------------------------------------------
+
+
+@jit
+def _pawn_attacks(pawn: np.uint64) -> np.uint64:
+    bit = ONE << pawn
+    return ((bit & NOT_A_FILE) << _SEVEN) | ((bit & NOT_H_FILE) << _NINE)
+
+
+@jit
+def _black_ways(index: np.uint64) -> np.uint64:
+    """Squares Black's king can go to."""
+    wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
+    return KING_ATTACKS[bk] & ~(KING_ATTACKS[wk] | _pawn_attacks(pawn))
+
+
+@jit
+def _begin_pawn(index: np.uint64, white: Table, black: Table) -> None:
+    wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
+    rank, target = pawn >> _THREE, ONE << bk
+    apart = wk != bk and wk != pawn and bk != pawn and not KING_ATTACKS[wk] & target
+    if not apart or rank < _SECOND_RANK or rank > _SEVENTH_RANK:
+        white[index] = black[index] = ILLEGAL
+        return
+    in_check = _pawn_attacks(pawn) & target
+    white[index] = ILLEGAL if in_check else UNKNOWN
+    ways = _black_ways(index)
+    if not ways:
+        black[index] = 0 if in_check else DRAWN
+    else:
+        black[index] = DRAWN if ways & (ONE << pawn) else UNKNOWN
+
+
+@jit
+def _white_reaches(index: np.uint64, plies: int, black: Table, queen: Table, rook: Table) -> bool:
+    """Whether a move of White's leads to a position that Black loses in `plies`."""
+    wk, bk, pawn = index & _LAST, (index >> _SIX) & _LAST, (index >> _TWELVE) & _LAST
+    occupied = (ONE << wk) | (ONE << bk) | (ONE << pawn)
+    steps = KING_ATTACKS[wk] & ~(occupied | KING_ATTACKS[bk])
+    while steps:
+        if black[_moved(index, ZERO, count_trailing_zeros(steps))] == plies:
+            return True
+        steps &= steps - ONE
+    if occupied & (ONE << (pawn + _EIGHT)):
+        return False
+    ahead = _moved(index, _TWELVE, pawn + _EIGHT)
+    if pawn >> _THREE == _SEVENTH_RANK:
+        return queen[ahead] == plies or rook[ahead] == plies
+    if black[ahead] == plies:
+        return True
+    if pawn >> _THREE != _SECOND_RANK or occupied & (ONE << (pawn + _SIXTEEN)):
+        return False
+    return black[_moved(index, _TWELVE, pawn + _SIXTEEN)] == plies
+
+
+@jit
+def _black_is_lost(index: np.uint64, white: Table) -> bool:
+    """Whether every way of Black's leads to a position that White is known to win."""
+    ways = _black_ways(index)
+    while ways:
+        if white[_moved(index, _SIX, count_trailing_zeros(ways))] >= UNKNOWN:
+            return False
+        ways &= ways - ONE
+    return True
+
+
+@jit
+def solve_pawn(queen: Table, rook: Table, most_plies: int, white: Table, black: Table) -> None:
+    """Fill both tables of king and pawn against king, all uint8[64 ** 3].
+
+    `queen` and `rook` are the tables with Black to move of what the pawn becomes, and `most_plies` the
+    longest mate in them; a bishop or a knight would leave a draw. Every distance is looked for in turn.
+    """
+    for index in range(len(white)):
+        _begin_pawn(np.uint64(index), white, black)
+    plies, found = 0, 1
+    while found or plies <= most_plies:
+        found = 0
+        for index in range(len(white)):
+            if white[index] == UNKNOWN and _white_reaches(np.uint64(index), plies, black, queen, rook):
+                white[index] = plies + 1
+                found += 1
+        for index in range(len(black)):
+            if black[index] == UNKNOWN and _black_is_lost(np.uint64(index), white):
+                black[index] = plies + 2
+                found += 1
+        plies += 2
+    _draw_the_rest(white, black)

@@ -1,0 +1,67 @@
+"""The table that `azplay truth` prints, and the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from play.truth.errors import Errors, TreeResult
+
+
+@dataclass(frozen=True)
+class PlayerErrors:
+    """One line of figures per group for one player."""
+
+    player: str
+    """The network's name, `untrained ...` or `random moves`."""
+    simulations: int | None
+    """0: raw policy; None: no network."""
+    groups: Sequence[Errors]
+    trees: Mapping[str, TreeResult]
+    """Tic-tac-toe only: "first" and "second", against all replies."""
+
+    @property
+    def search(self) -> str:
+        if self.simulations is None:
+            return "expected"
+        return f"{self.simulations} simulations" if self.simulations else "raw policy"
+
+
+def to_text(players: Sequence[PlayerErrors]) -> str:
+    """Aligned columns, one line a player and group."""
+    lines = [
+        f"{'player':28} {'moves by':18} {'positions':10} {'rows':>6} {'errors':>8} "
+        f"{'it matters':>10} {'errors':>8} {'mate later by':>14}"
+    ]
+    for player in players:
+        for one in player.groups:
+            later = "" if one.longer is None else f"{one.longer:.2f} moves"
+            lines.append(
+                f"{player.player:28} {player.search:18} {one.group:10} {one.rows:6} {one.errors:8.1%} "
+                f"{one.matter:10} {one.errors_matter:8.1%} {later:>14}"
+            )
+    for player in players:
+        for side, tree in player.trees.items():
+            verdict = "never loses" if tree.lost == 0 else f"loses {tree.lost} of {tree.lines} games"
+            lines.append(
+                f"{player.player:28} {player.search:18} as {side:6} player against all replies: {verdict} "
+                f"(won {tree.won}, drawn {tree.drawn})"
+            )
+    return "\n".join(lines)
+
+
+def to_json(game: str, players: Sequence[PlayerErrors]) -> dict[str, Any]:
+    """Shares are between 0 and 1, `longer` in moves."""
+    return {
+        "game": game,
+        "players": [
+            {
+                "player": player.player,
+                "simulations": player.simulations,
+                "groups": {one.group: asdict(one) for one in player.groups},
+                "trees": {side: asdict(tree) for side, tree in player.trees.items()},
+            }
+            for player in players
+        ],
+    }
