@@ -19,8 +19,8 @@ from runtime.exits import Exit, Fatal
 
 RANDOM_PLIES = 4
 """Of `random` when no number is given, and of `auto` after the book."""
-TRIES = 200
-"""Random lines tried for each opening wanted before we say there are no more."""
+MISSES = 500
+"""Random lines in a row that lead nowhere new before we say there are no more."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,14 @@ def random_openings(game: Game, count: int, plies: int, seed: int) -> list[Openi
     rng = np.random.default_rng([seed, plies])
     seen: set[bytes] = set()
     openings: list[Opening] = []
-    for _ in range(TRIES * count):
-        if len(openings) == count:
-            break
+    misses = 0
+    while len(openings) < count and misses < MISSES:
+        misses += 1
         line = GameLine(game)
         while line.ply < plies and line.end_reason() is None:
             line.play(int(rng.choice(line.legal_actions())))
         if line.end_reason() is None and line.state.tobytes() not in seen:
+            misses = 0
             seen.add(line.state.tobytes())
             moves = " ".join(line.moves_text())
             openings.append(Opening(f"random-{len(openings) + 1}: {moves}", "", tuple(line.actions)))
