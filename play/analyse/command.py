@@ -99,7 +99,7 @@ def _analyse(config: AnalyseConfig, net: LoadedNet) -> None:
         try:
             await service.run(sys.stdin.fileno(), sys.stdout.fileno(), stop)
         except* OSError as errors:
-            raise Fatal(f"cannot write the answers: {errors.exceptions[0]}", Exit.DISK) from errors
+            raise Fatal(f"cannot write the answers: {aio.first_cause(errors)}", Exit.DISK) from errors
 
     began = time.perf_counter()
     aio.run(serve)

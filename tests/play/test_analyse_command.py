@@ -85,3 +85,19 @@ def test_wrong_settings_are_refused(
     with pytest.raises(Fatal, match=word) as caught:
         main()
     assert caught.value.code == code
+
+
+def test_answers_that_cannot_be_written_end_it_with_the_reason() -> None:
+    """A full disk is no reason for a traceback."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "--game", "tic_tac_toe"],
+            input=b'{"id": 1, "simulations": 0}\n',
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=100,
+            check=False,
+        )
+    assert done.returncode == Exit.DISK
+    assert b"cannot write the answers: [Errno 28]" in done.stderr
+    assert b"Traceback" not in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,16 @@ from analyse_runs import analysed, answered
 
 from bench.random_games import random_game
 from games import GAME_NAMES, get_game
+from play.analyse.pipes import CHUNK, CHUNKS_AHEAD, Input
 from play.analyse.position import Analyst
+from play.analyse.requests import Request
 from play.analyse.service import Service
 from play.lines import GameLine, line_of
 from play.nets import load_net
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
+from search.evaluator import LocalEvaluator
+from search.leaf_batch import Evaluations, LeafBatch
 from search.mcts import search
 from search.settings import resolve
 from search.tree import SearchTree
@@ -199,3 +204,52 @@ def test_output_that_nobody_reads_ends_the_service_quietly() -> None:
     net.close()
     for descriptor in (write_in, write_out):
         os.close(descriptor)
+
+
+class CountingAnalyst(Analyst):
+    """Answers nothing, and counts how many it is asked at once."""
+
+    now = most = 0
+
+    async def answer(self, request: Request) -> dict[str, Any]:
+        type(self).now += 1
+        type(self).most = max(self.most, self.now)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        type(self).now -= 1
+        return {"id": request.id}
+
+
+def test_no_more_are_worked_on_than_may_be_in_flight(tmp_path: Path) -> None:
+    """The rest of the input waits its turn."""
+    game = get_game("tic_tac_toe")
+    service = Service(CountingAnalyst.of(game, LocalEvaluator(uniform, 8), 1), in_flight=7, simulations=2)
+    (tmp_path / "in").write_bytes(b"".join(b'{"id": %d}\n' % number for number in range(500)))
+    with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("wb") as sink:
+        asyncio.run(asyncio.wait_for(service.run(source.fileno(), sink.fileno(), Stop()), 60))
+    ids = [json.loads(line)["id"] for line in (tmp_path / "out").read_bytes().splitlines()]
+    assert sorted(ids) == list(range(500))
+    assert CountingAnalyst.most == 7
+
+
+def uniform(batch: LeafBatch) -> Evaluations:
+    wdl = np.full((batch.rows, 3), 1 / 3, np.float32)
+    return Evaluations(np.repeat(1 / batch.counts, batch.counts), wdl, 0)
+
+
+def test_input_is_read_no_further_ahead_than_a_few_chunks(tmp_path: Path) -> None:
+    """A file far larger than what is taken stays unread; all of it comes, in order, when it is taken."""
+    (tmp_path / "in").write_bytes(b"".join(b"%0999d\n" % number for number in range(2000)))
+
+    async def main() -> None:
+        with (tmp_path / "in").open("rb") as file:
+            lines = Input(file.fileno(), 2000)
+            seen: list[Any] = []
+            chunks = 0
+            while (together := await lines.lines()) is not None:
+                chunks += 1
+                assert os.lseek(file.fileno(), 0, os.SEEK_CUR) <= (chunks + CHUNKS_AHEAD) * CHUNK
+                seen += together
+            assert [int(line) for line in seen] == list(range(2000))
+
+    asyncio.run(main())
