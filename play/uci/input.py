@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import os
 import threading
 
@@ -42,16 +44,26 @@ def read_lines(descriptor: int, lines: asyncio.Queue[str | None], too_long: str)
     loop = asyncio.get_running_loop()
 
     def put(line: str | None) -> None:
-        asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()
+        coroutine = lines.put(line)
+        try:
+            asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        finally:
+            coroutine.close()
 
     def work() -> None:
         splitter = LineSplitter()
-        try:
-            while data := os.read(descriptor, CHUNK):
+        with contextlib.suppress(RuntimeError, concurrent.futures.CancelledError):  # the loop has ended
+            while data := _read(descriptor):
                 for line in splitter.feed(data):
                     put(too_long if line is None else line)
             put(None)
-        except (OSError, RuntimeError):  # input or loop is gone: so is the engine
-            loop.is_closed() or asyncio.run_coroutine_threadsafe(lines.put(None), loop)
 
     threading.Thread(target=work, name="input", daemon=True).start()
+
+
+def _read(descriptor: int) -> bytes:
+    """What is there, waiting for something; nothing when input is over or broken."""
+    try:
+        return os.read(descriptor, CHUNK)
+    except OSError:
+        return b""
