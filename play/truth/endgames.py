@@ -6,7 +6,11 @@ All against a bare king. The tables are made on first use (seconds) and kept und
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import io
+import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,8 +28,8 @@ ENDINGS = ("KQK", "KRK", "KPK", "KBNK")
 
 _PIECES = {"KQK": (kernel.QUEEN,), "KRK": (kernel.ROOK,), "KBNK": (kernel.BISHOP, kernel.KNIGHT)}
 _WORDS = {"Q": QUEENS, "R": ROOKS, "P": PAWNS, "B": BISHOPS, "N": KNIGHTS}
-_FORMAT = 1
-"""Changes with the meaning of the tables, so that older files are made anew."""
+_VERSION = hashlib.sha256(Path(kernel.__file__).read_bytes()).hexdigest()[:12]
+"""Tables made by another kernel are made anew."""
 
 Table = npt.NDArray[np.uint8]
 
@@ -62,16 +66,17 @@ def cache_folder() -> Path:
 @cache
 def ending(name: str) -> Ending:
     """The tables of one of ENDINGS, read from the cache folder or made and put there."""
-    path = cache_folder() / f"{name}-{_FORMAT}.npz"
+    path = cache_folder() / f"{name}-{_VERSION}.npz"
     try:
         with np.load(path) as file:
             return Ending(name, file["white"], file["black"])
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         made = make(name)
     data = io.BytesIO()
     np.savez(data, white=made.white, black=made.black)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, data.getvalue())
+    with contextlib.suppress(OSError):  # without a place to keep it, it is made anew each time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, data.getvalue())
     return made
 
 
