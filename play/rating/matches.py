@@ -25,7 +25,7 @@ class Matches:
 
     def __init__(self, game: Game, settings: RateConfig) -> None:
         """Raises Fatal(CONFIG) if there are no such openings for the game."""
-        self.openings = distinct(openings_for(game, settings.openings, MOST_OPENINGS, settings.seed))
+        self.openings = all_openings(game, settings.openings, settings.seed)
         self._game = game
         self._settings = settings
         self._candidates: dict[str, Candidate] = {}
@@ -73,6 +73,16 @@ class Matches:
     async def close(self) -> None:
         while self._open:
             await self._open.popitem()[1].close()
+
+
+def all_openings(game: Game, source: str, seed: int) -> list[Opening]:
+    """Up to `MOST_OPENINGS` different openings, asked for in growing numbers: small games have few, and a
+    search for more than there are is long. The first ones are the same however many there are."""
+    count, found = 10, distinct(openings_for(game, source, 10, seed))
+    while len(found) == count < MOST_OPENINGS:
+        count = min(2 * count, MOST_OPENINGS)
+        found = distinct(openings_for(game, source, count, seed))
+    return found
 
 
 def distinct(openings: Sequence[Opening]) -> list[Opening]:
