@@ -15,16 +15,16 @@ ZERO = "random"
 ANCHORS: dict[str, dict[str, float]] = {
     "chess": {
         "random": 0,
-        "blend:greedy:30": 0,
-        "blend:greedy:60": 0,
-        "blend:greedy:85": 0,
-        "greedy": 0,
-        "blend:alphabeta:1:80": 0,
-        "blend:alphabeta:1:92": 0,
-        "alphabeta:1": 0,
-        "blend:alphabeta:2:92": 0,
-        "alphabeta:2": 0,
-        "alphabeta:3": 0,
+        "blend:greedy:30": 305,
+        "blend:greedy:60": 511,
+        "blend:greedy:85": 604,
+        "greedy": 684,
+        "blend:alphabeta:1:80": 1052,
+        "blend:alphabeta:1:92": 1355,
+        "alphabeta:1": 1560,
+        "blend:alphabeta:2:92": 1582,
+        "alphabeta:2": 1906,
+        "alphabeta:3": 2328,
     },
     "connect_four": {
         "random": 0,
@@ -39,7 +39,7 @@ ANCHORS: dict[str, dict[str, float]] = {
         "alphabeta:4": 1056,
         "alphabeta:6": 1114,
     },
-    "tic_tac_toe": {"random": 0, "rollouts:5": 0, "greedy": 0, "rollouts:50": 0, "alphabeta:9": 0},
+    "tic_tac_toe": {"random": 0, "rollouts:5": 134, "greedy": 420, "rollouts:50": 489, "alphabeta:9": 571},
 }
 """Elo of each player over `random`, by game, weak to strong."""
 
