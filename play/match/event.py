@@ -18,6 +18,7 @@ from play.match.players import make_player
 from play.match.report import Report, progress, report
 from play.match.runner import ClockSettings, PlayedGame, Until, play_match
 from play.match.sprt import Sprt
+from play.match.uci_player import UciPlayer
 from play.player import Player
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
@@ -64,6 +65,9 @@ class Match:
                 )
             self._names = _told_apart(players[0].name, players[1].name)
             players[0].name, players[1].name = self._names
+            for player in players:
+                if isinstance(player, UciPlayer):
+                    await player.prepare()
             files = GameFiles(
                 self.game, self.config.pgn, self.config.moves, f"{self._names[0]} - {self._names[1]}"
             )

@@ -83,6 +83,13 @@ class UciPlayer:
         engine = self._idle.pop() if self._idle else await self._start()
         return UciSeat(self, engine, self._games)
 
+    async def prepare(self) -> None:
+        """Start one engine ahead of the games. Fatal(CONFIG) if it is no UCI engine or refuses an option."""
+        try:
+            self._idle.append(await self._start())
+        except PlayerFailed as error:
+            raise Fatal(f"{error}; try the command and its options by hand", Exit.CONFIG) from error
+
     async def _start(self) -> Engine:
         transport: asyncio.SubprocessTransport | None = None
         try:
@@ -93,6 +100,10 @@ class UciPlayer:
                 )
                 await protocol.initialize()
                 await protocol.configure(dict(self.spec.options))
+        except asyncio.CancelledError:
+            if transport is not None:
+                kill(transport)
+            raise
         except (TimeoutError, OSError, chess.engine.EngineError) as error:
             if transport is not None:
                 kill(transport)

@@ -12,6 +12,7 @@ import chess.pgn
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+ENGINE = Path(__file__).with_name("scripted_engine.py")
 
 
 def azplay(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -49,6 +50,8 @@ def test_sprt_stops_the_match_and_the_table_says_so() -> None:
     [
         (("greedy",), 2, "azplay match A B"),
         (("greedy", "uci:no-such-engine"), 78, "there is no engine"),
+        (("greedy", f"uci:{sys.executable} {ENGINE} good?Skill Level=3"), 78, "Skill Level"),
+        (("greedy", f"uci:{sys.executable} {ENGINE} dead"), 78, "did not start"),
         (("greedy", "random", "--sprt", "5"), 78, "ELO0,ELO1"),
         (("greedy", "random", "--clock", "fast"), 78, "SECONDS+INCREMENT"),
         (("greedy", "random", "--game", "go"), 78, "known games"),
