@@ -26,7 +26,7 @@ class CalibrateConfig(RateConfig):
     """How well the players are measured."""
 
     games: int = 2000
-    """Games per player, on average."""
+    """Games of each player, on average."""
     folder: str = "."
     """Where GAME-anchors.json, the games so far, is kept."""
 

@@ -11,8 +11,8 @@ from runtime.exits import Exit, Fatal
 class RateConfig:
     """How games are played and how many."""
 
-    games: int = 80
-    """Games per player, on average; 80 give intervals of about 70 Elo either way."""
+    games: int = 100
+    """Games of each player that is rated, on average; 100 give intervals of about 60 Elo either way."""
     pairing_openings: int = 10
     """Openings of a pairing before the next pairing is chosen; each is played from both sides."""
     openings: str = "auto"

@@ -22,7 +22,7 @@ class Goal:
     """When a tournament is over."""
 
     games: int
-    """Games per player, on average (each game counts for two players)."""
+    """Games of each player that is rated, on average."""
     openings: int
     """Openings of one pairing before the next is chosen; twice as many games."""
     most_openings: int = 1_000_000
@@ -30,8 +30,9 @@ class Goal:
 
 
 def is_over(book: Book, names: Sequence[str], anchors: Mapping[str, float], goal: Goal) -> bool:
-    """All are connected to an anchor, and the games are played."""
-    return not unconnected(book.scores(), anchors, names) and games_of(book, names) >= goal.games * len(names)
+    """All are connected to an anchor, and those that are no anchors have played their games."""
+    free = [name for name in names if name not in anchors]
+    return not unconnected(book.scores(), anchors, names) and games_of(book, free) >= goal.games * len(free)
 
 
 def games_of(book: Book, names: Sequence[str]) -> int:

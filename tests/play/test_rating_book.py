@@ -48,7 +48,7 @@ def tournament(path: Path, players: list[str], games: int, pairings: int = 1000)
 def test_a_tournament_plays_as_many_games_as_asked_and_finds_the_strengths(tmp_path: Path) -> None:
     tournament(tmp_path / "r.json", ["v0", "v1", "v2"], 600)
     book = Book(tmp_path / "r.json", "chess", SETTINGS)
-    assert 600 * 5 <= games_of(book, list(STRENGTH)) < 600 * 5 + 20
+    assert 600 * 4 <= games_of(book, list(STRENGTH)[1:]) < 600 * 4 + 20
     found = book.fit(ZERO).ratings
     assert {name: found[name].elo for name in STRENGTH} == pytest.approx(STRENGTH, abs=75)
 

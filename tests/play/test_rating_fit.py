@@ -106,7 +106,9 @@ def test_the_chain_is_played_first_then_players_of_nearby_ratings() -> None:
     rng, truth = np.random.default_rng(6), dict(zip(names, [0.0, 200.0, 0.0, 400.0, 900.0], strict=True))
     scores: list[Score] = []
     for _ in range(60):
-        first, second = next_pair(names, chain, scores, {"random": 0.0}, 10)
+        pair = next_pair(names, chain, scores, {"random": 0.0}, 10)
+        assert pair is not None
+        first, second = pair
         wins = int(rng.binomial(10, expected(truth[first] - truth[second])))
         scores.append(Score(first, second, wins, 0, 10 - wins))
     assert [(s.first, s.second) for s in scores[:4]] == chain
