@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+import msgspec
+
+from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
 
 
@@ -16,14 +18,14 @@ def weights_file(path: Path) -> Path:
         return path
     current = path / "weights" / "current.json"
     try:
-        sha256 = json.loads(current.read_bytes())["sha256"]
-        file = path / "weights" / f"{sha256}.safetensors"
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        info = msgspec.json.decode(current.read_bytes(), type=WeightsInfo)
+    except (OSError, msgspec.DecodeError) as error:
         raise Fatal(
             f"{path} is no run folder with a network (cannot read {current}: {error}); give a run that "
             "azserver has made, or a .safetensors file",
             Exit.BAD_DATA,
         ) from error
+    file = current.with_name(f"{info.sha256.hex()}.safetensors")
     if not file.exists():
         raise Fatal(f"{current} names {file.name}, which is not there", Exit.BAD_DATA)
     return file

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -20,6 +21,7 @@ from play.truth.errors import count_errors, expected_errors, groups_of
 from play.truth.measuring import measure
 from play.truth.rows import DRAWN_PAWN, Row, rows_for
 from play.truth.target import weights_file
+from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
 from search.evaluator import Evaluation, Leaf, UniformEvaluator
 
@@ -41,6 +43,11 @@ class Perfect:
         answer: asyncio.Future[Evaluation] = asyncio.get_running_loop().create_future()
         answer.set_result(Evaluation(np.array(good, np.float32) + np.float32(1e-6), float(one.value)))
         return answer
+
+
+def current_json(sha256: bytes) -> bytes:
+    """As the server writes it."""
+    return msgspec.json.encode(WeightsInfo(0, 0, sha256, 1, "tic_tac_toe", "2x32"))
 
 
 def player(evaluator: object) -> LoadedNet:
@@ -113,7 +120,7 @@ def test_the_command_measures_the_newest_network_of_a_run(
     folder.mkdir(parents=True)
     digest = create("tic_tac_toe", 0, "tiny", 1, folder / "new.safetensors")
     (folder / "new.safetensors").rename(folder / f"{digest}.safetensors")
-    (folder / "current.json").write_text(json.dumps({"sha256": digest}))
+    (folder / "current.json").write_bytes(current_json(bytes.fromhex(digest)))
     out = tmp_path / "truth.json"
     flags = ["--simulations", "0,2", "--limit", "40", "--json", str(out)]
     monkeypatch.setattr(sys, "argv", ["azplay truth", str(tmp_path / "run"), *flags])
@@ -143,7 +150,7 @@ def test_what_is_no_run_and_no_weights_file_is_refused_with_a_reason(tmp_path: P
     with pytest.raises(Fatal, match=r"current\.json"):
         weights_file(tmp_path)
     (tmp_path / "weights").mkdir()
-    (tmp_path / "weights" / "current.json").write_text('{"sha256": "abc"}')
+    (tmp_path / "weights" / "current.json").write_bytes(current_json(bytes(32)))
     with pytest.raises(Fatal, match="not there") as caught:
         weights_file(tmp_path)
     assert caught.value.code == Exit.BAD_DATA
