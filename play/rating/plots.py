@@ -100,7 +100,7 @@ def draw_ladder(
         known = [(x, point) for x, point in zip(values, points, strict=True) if x is not None]
         _curve(axis, [x for x, _ in known], [point for _, point in known], "networks of the run")
         axis.set_xlabel(label)
-        _levels(axis, anchors, named=axis is panels[0][-1])
+        _levels(axis, in_sight(anchors, points), named=axis is panels[0][-1])
     panels[0][0].set_ylabel(ELO)
     panels[0][0].legend(loc="best", fontsize=9)
     return save(figure, folder, "ladder")
@@ -120,9 +120,18 @@ def draw_scaling(
     axis.minorticks_off()
     axis.set_xlabel("simulations per move (log scale)")
     axis.set_ylabel(ELO)
-    _levels(axis, anchors)
+    _levels(axis, in_sight(anchors, points))
     axis.legend(loc="best", fontsize=9)
     return save(figure, folder, name)
+
+
+def in_sight(anchors: Sequence[AnchorLine], marks: Sequence[Mark]) -> list[AnchorLine]:
+    """The anchors within the reach of `marks`, and the next below and above; the rest would squeeze them."""
+    low = min((mark.elo - mark.margin for mark in marks), default=0.0)
+    high = max((mark.elo + mark.margin for mark in marks), default=0.0)
+    below = max((anchor.elo for anchor in anchors if anchor.elo < low), default=low)
+    above = min((anchor.elo for anchor in anchors if anchor.elo > high), default=high)
+    return [anchor for anchor in anchors if below <= anchor.elo <= above]
 
 
 def _curve(axis: Axes, values: Sequence[float], marks: Sequence[Mark], label: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from play.rating.book import Book, Entrant
 from play.rating.bradley_terry import Score, expected
 from play.rating.plan import chain_of
+from play.rating.plots import AnchorLine, Mark, in_sight
 from play.rating.points import Point, thinned
 from play.rating.tournament import Goal, games_of, play_on
 from runtime.exits import Exit, Fatal
@@ -108,6 +109,12 @@ def test_a_failed_write_leaves_the_book_as_it_was(tmp_path: Path, monkeypatch: p
         tournament(tmp_path / "r", ["v0", "v1"], 100)
     assert caught.value.code == Exit.DISK
     assert (tmp_path / "r").read_bytes() == before
+
+
+def test_only_fixed_players_near_the_networks_are_drawn() -> None:
+    anchors = [AnchorLine(elo, 0, f"a{elo}") for elo in (0, 300, 500, 600, 1000, 2000)]
+    shown = in_sight(anchors, [Mark(480, 30), Mark(700, 40)])
+    assert [anchor.elo for anchor in shown] == [300, 500, 600, 1000]
 
 
 def points(steps: list[int]) -> list[Point]:
