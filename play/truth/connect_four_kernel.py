@@ -92,6 +92,12 @@ def _order(own: np.uint64, mask: np.uint64, cells: np.uint64, moves: Words, mark
 
 
 @jit
+def key_of(own: np.uint64, mask: np.uint64) -> np.uint64:
+    """Different for every position, and never 0, which is an entry of the table not yet written."""
+    return own + mask + ONE
+
+
+@jit
 def _slot(key: np.uint64, table: Words) -> np.uint64:
     """Where a position lies in a table of a power of two entries."""
     return ((key * _HASH) >> np.uint64(20)) & np.uint64(len(table) - 1)
@@ -125,7 +131,7 @@ def negamax(
     beta = min(beta, (CELLS - 1 - stones) // 2)
     if alpha >= beta:
         return alpha
-    key = own + mask
+    key = key_of(own, mask)
     slot = _slot(key, table)
     entry = table[slot]
     if entry >> _EIGHT == key:

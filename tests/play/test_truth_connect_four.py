@@ -13,7 +13,7 @@ from games.connect_four import GAME
 from games.spec import State
 from play.truth import connect_four_set as labelled
 from play.truth.connect_four import Solver, board_of
-from play.truth.connect_four_kernel import look_ahead, winning_cells
+from play.truth.connect_four_kernel import key_of, look_ahead, winning_cells
 from runtime.exits import Exit, Fatal
 
 
@@ -65,6 +65,17 @@ def test_a_solver_that_remembers_little_or_answers_all_orders_of_questions_says_
     assert [small.value(state) for state in reversed(states)] == [int(np.sign(s)) for s in scores[::-1]]
     assert [large.value(state) for state in states] == [int(np.sign(score)) for score in scores]
     assert large.nodes > 0
+
+
+def test_no_position_is_taken_for_an_entry_that_was_not_written_yet() -> None:
+    states = [
+        np.zeros(GAME.state_words, np.uint64),
+        *random_states(1, 20, seed=7),
+        *random_states(6, 20, seed=7),
+    ]
+    keys = [int(key_of(*board_of(state))) for state in states]
+    assert 0 not in keys
+    assert len(set(keys)) == len({state.tobytes() for state in states})
 
 
 def test_mirror_images_have_mirrored_verdicts() -> None:
