@@ -12,7 +12,7 @@ class RateConfig:
     """How games are played and how many."""
 
     games: int = 100
-    """Games of each player that is rated, on average; 100 give intervals of about 60 Elo either way."""
+    """Games of each player that is rated, on average; 100 give intervals of about 75 Elo either way."""
     pairing_openings: int = 10
     """Openings of a pairing before the next pairing is chosen; each is played from both sides."""
     openings: str = "auto"
