@@ -6,12 +6,15 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
 from runtime.config import load
 from runtime.exits import Exit, Fatal
+
+if TYPE_CHECKING:
+    from play.truth.connect_four import Solver
 
 EXAMPLES = (
     "azplay known all",
@@ -103,11 +106,9 @@ def _connect_four(checks: Checks, settings: KnownConfig) -> None:
         )
 
 
-def _mirror_agrees(solver: object, moves: str, value: int, keeps: set[int]) -> bool:
-    from play.truth.connect_four import Solver
+def _mirror_agrees(solver: Solver, moves: str, value: int, keeps: set[int]) -> bool:
     from play.truth.connect_four_set import states_of
 
-    assert isinstance(solver, Solver)
     found = solver.verdict(states_of("".join(str(8 - int(column)) for column in moves))[-1])
     return found.value == value and {6 - column for column in found.keeps} == keeps
 
