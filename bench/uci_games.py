@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import chess
 import chess.engine
@@ -101,8 +102,11 @@ async def many_games(nodes: int) -> list[Played]:
     return await asyncio.gather(*(one(number) for number in range(GAMES)))
 
 
-async def stop_latencies() -> list[float]:
-    """Milliseconds from `stop` to `bestmove`, of searches that ran 0.05 to 1 s, in one growing tree."""
+async def stop_latencies() -> list[tuple[float, float]]:
+    """(from `stop` to `bestmove`, processor time in it) ms, of searches of 0.05 to 1 s in one growing tree.
+
+    On a busy machine most of the first is waiting for a processor; the second is the engine's own part.
+    """
     process = await asyncio.create_subprocess_exec(
         *ENGINE, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
@@ -114,13 +118,19 @@ async def stop_latencies() -> list[float]:
     for number in range(STOPS):
         process.stdin.write(b"position startpos moves e2e4 e7e5\ngo infinite\n")
         await asyncio.sleep(0.05 + 0.05 * number)
-        began = time.perf_counter()
+        began, used = time.perf_counter(), _processor_ms(process.pid)
         process.stdin.write(b"stop\n")
         await _line(process.stdout, b"bestmove")
-        found.append(1000 * (time.perf_counter() - began))
+        found.append((1000 * (time.perf_counter() - began), _processor_ms(process.pid) - used))
     process.stdin.write(b"quit\n")
     await process.wait()
     return found
+
+
+def _processor_ms(process: int) -> float:
+    """Of the process's first thread, which answers; 0 where there is no /proc."""
+    file = Path(f"/proc/{process}/task/{process}/schedstat")
+    return int(file.read_text().split()[0]) / 1e6 if file.exists() else 0.0
 
 
 async def _line(output: asyncio.StreamReader, start: bytes) -> None:
@@ -133,11 +143,8 @@ def _row(name: str, games: list[Played]) -> dict[str, float]:
     counts = {key: sum(game.result == key for game in games) for key in ("won", "drawn", "lost", "forfeit")}
     plies = statistics.mean(game.plies for game in games)
     least = min(game.least_left for game in games)
-    print(
-        f"{name:22} {len(games):5} {plies:6.0f} "
-        + " ".join(f"{n:7}" for n in counts.values())
-        + f" {least:10.2f}"
-    )
+    row = (len(games), plies, *counts.values())
+    print(f"{name:22} " + " ".join(f"{n:10.0f}" for n in row) + f" {least:10.2f}")
     for game in games:
         if game.result == "forfeit":
             print(f"  forfeit after {game.plies} plies: {game.reason}")
@@ -150,14 +157,19 @@ def _row(name: str, games: list[Played]) -> dict[str, float]:
 
 
 def run() -> dict[str, float]:
-    latencies = asyncio.run(stop_latencies())
+    measured = asyncio.run(stop_latencies())
+    latencies = [latency for latency, _ in measured]
     middle, longest = statistics.median(latencies), max(latencies)
-    print(f"stop to bestmove: median {middle:.1f} ms, max {longest:.1f} ms of {STOPS}")
-    print(f"{'against Stockfish':22} {'games':>5} {'plies':>6} {'won':>7} {'drawn':>7} {'lost':>7} {'forfeit':>7} "
-          f"{'least left':>10}")  # fmt: skip
+    own = max(used for _, used in measured)
+    print(
+        f"stop to bestmove: median {middle:.1f} ms, max {longest:.1f} of {STOPS}; own part {own:.1f} at most"
+    )
+    heads = ("games", "plies", "won", "drawn", "lost", "forfeit", "least left")
+    print(f"{'against Stockfish':22} " + " ".join(f"{head:>10}" for head in heads))
     figures = {
         "stop_ms_median": round(middle, 1),
         "stop_ms_max": round(longest, 1),
+        "stop_processor_ms_max": round(own, 1),
     }
     figures |= _row("fixed nodes", asyncio.run(many_games(NODES)))
     figures |= _row("clock", asyncio.run(many_games(0)))

@@ -2,7 +2,7 @@
 
 Self-play batches over games and keeps one leaf of a game in flight (`search.mcts`). An engine has no
 other games: here up to `wanted_leaves` leaves of one tree are evaluated together. With one leaf at a time
-both searches do the same. Choices and figures: docs/decisions/0004-leaves-in-flight.md.
+both searches do the same. Choices and figures: docs/decisions/0006-leaves-in-flight.md.
 """
 
 from __future__ import annotations

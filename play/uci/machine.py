@@ -34,6 +34,8 @@ class Request:
     """From `began`; while pondering from the ponderhit."""
     depth: int = 0
     is_pondering: bool = False
+    seeks_mate: bool = False
+    """Ends with a proof, or when the tree is full."""
     stop_when_proven: bool = False
     may_move_early: bool = False
     """The time saved is there for later moves."""
@@ -224,6 +226,7 @@ class UciEngine:
             seconds,
             go.depth,
             go.ponder,
+            go.mate > 0,
             stop_when_proven=not is_free,
             may_move_early=not is_free and go.movetime is None,
         )
@@ -272,7 +275,8 @@ class UciEngine:
 
 
 def _has_no_limit(request: Request) -> bool:
-    return not request.simulations and request.seconds is None and not request.depth
+    limits = (request.simulations, request.depth, request.seeks_mate)
+    return not any(limits) and request.seconds is None
 
 
 def _note(text: str) -> Say:

@@ -78,6 +78,12 @@ def test_an_infinite_search_that_ends_by_itself_answers_only_after_stop():
     assert engine.searched("bestmove d2d4") == [Say("bestmove d2d4")]
 
 
+def test_a_search_for_a_mate_ends_by_itself():
+    engine = ready_engine()
+    assert start_of(engine, "go mate 3").stop_when_proven
+    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4")]
+
+
 def test_a_second_go_is_refused_but_waits_its_turn_behind_a_stop():
     engine = ready_engine()
     start_of(engine, "go infinite")
