@@ -122,7 +122,7 @@ def _chess(checks: Checks) -> None:
         _say(f"{name}: {time.perf_counter() - begun:.1f} s")
     tables = endgames.ending("KPK")
     won = sum(int((table < endgames_kernel.UNKNOWN).sum()) for table in (tables.white, tables.black))
-    checks.same("KPK: won positions, pawn on files a-d (published: Stockfish's bitbase)", won // 2, 111_282)
+    checks.same("KPK: won positions, pawn on files a-d (as in the bitbases of engines)", won // 2, 111_282)
 
 
 def _say(line: str) -> None:

@@ -35,12 +35,13 @@ def test_the_longest_mate_is_the_published_one(name: str) -> None:
     assert endgames.ending(name).longest == LONGEST[name]
 
 
-def test_king_and_pawn_wins_as_often_as_is_published() -> None:
-    """With the pawn on files a-d there are 111,282 won positions (Stockfish's KPK bitbase)."""
-    tables = endgames.ending("KPK")
-    files = (np.arange(64**3) >> 12) % 8 < 4
-    won = [int((table[files] < kernel.UNKNOWN).sum()) for table in (tables.white, tables.black)]
-    assert sum(won) == 111_282
+def test_king_and_pawn_has_as_many_won_and_illegal_positions_as_the_bitbases_of_engines() -> None:
+    """They hold the 24 squares of a pawn on files a-d: 111,282 won, 30,932 that cannot be."""
+    tables, pawn = endgames.ending("KPK"), np.arange(64**3) >> 12
+    held = (pawn % 8 < 4) & (pawn // 8 >= 1) & (pawn // 8 <= 6)
+    both = np.concatenate([tables.white[held], tables.black[held]])
+    assert int((both < kernel.UNKNOWN).sum()) == 111_282
+    assert int((both == kernel.ILLEGAL).sum()) == 30_932
 
 
 @pytest.mark.parametrize("name", endgames.ENDINGS)
