@@ -114,7 +114,8 @@ class Scaling:
         print(table([*networks, *anchors_in(self._book)], ratings), flush=True)
         folder = Path(self._settings.out) if self._settings.out else self._folder / "plots"
         points = search_points(networks, ratings)
-        games = sum(ratings[one.name].games for one in networks if one.name in ratings)
+        names = {one.name for one in networks}
+        games = sum(score.games for score in self._book.scores() if names & {score.first, score.second})
         title = f"{self._title}, {games:,} games of {len(points)} searches"
         drawn = draw_scaling(
             folder, f"scaling-{self._sha256[:8]}", title, points, anchor_lines(self._book, ratings)
