@@ -113,7 +113,11 @@ def test_hostile_input_never_kills_it_and_it_still_plays():
 
 def test_weights_that_do_not_exist_end_it_with_a_clear_message():
     command = [*COMMAND, "--weights", "/nonexistent/net.safetensors"]
-    done = subprocess.run(command, input=b"isready\n", capture_output=True, cwd=ROOT, timeout=PATIENCE)
-    assert done.returncode == 65
-    assert b"does not exist" in done.stderr
-    assert b"Traceback" not in done.stderr
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, **pipes) as process:
+        process.stdin.write(b"isready\n")  # input stays open: its end would end the engine first
+        process.stdin.flush()
+        assert process.wait(timeout=PATIENCE) == 65
+        said = process.stderr.read()
+    assert b"does not exist" in said
+    assert b"Traceback" not in said
