@@ -17,7 +17,7 @@ from typing import Any
 
 import numba
 
-JITTED_PACKAGES = ("games", "search", "net", "trainer")
+JITTED_PACKAGES = ("games", "search", "net", "trainer", "play")
 KEPT_CACHES = 4
 
 CompiledFunction = Callable[..., Any]
