@@ -50,7 +50,6 @@ def load_net(
     from net.inference import Inference
     from net.weights import BadWeights, WeightsMeta, read_meta
 
-    torch.set_flush_denormal(True)
     try:
         meta = None if weights is None else read_meta(weights.read_bytes())
         if meta is not None and game_name and meta.game != game_name:
