@@ -12,10 +12,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from client.config import Address, ClientConfig, parse_address
+from client.config import ClientConfig
 from client.plan import Plan, make_plan
 from runtime import aio, config, logs
 from runtime.exits import Exit, Fatal, guarded
+from runtime.ports import Address, parse_address
 from runtime.processes import Children, describe_exit, to_stderr
 
 EXAMPLES = (
@@ -101,10 +102,7 @@ def _main(argv: Sequence[str] | None) -> int:
         examples=EXAMPLES,
         description="Plays AlphaZero self-play games for an azserver and sends it the finished ones.",
     )
-    try:
-        address = parse_address(settings.server)
-    except ValueError as error:
-        raise Fatal(f"--server: {error}; give HOST or HOST:PORT", Exit.CONFIG) from error
+    address = parse_address(settings.server)
     plan = make_plan(settings, address, settings.spool or default_spool(address))
     logs.set_up("azclient")
     aio.run(lambda stop: Supervisor(plan, stop).run())

@@ -8,8 +8,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from client.config import Address, ClientConfig
+from client.config import ClientConfig
 from runtime.exits import Exit, Fatal
+from runtime.ports import Address
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ class RequestTable(Generic[T]):
     def take(self, now: float) -> list[tuple[int, int, T]]:
         """`(id, rows, payload)` of the requests to send now, within the credits.
 
-        A request larger than all credits goes alone: the server may have lowered them since.
+        A request larger than all credits (a session after this one may grant fewer) goes alone.
         """
         taken = []
         while self._to_send and self.credits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import dataclass
 
 from runtime.exits import Exit, Fatal
 
@@ -32,15 +33,50 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def split_address(text: str, default_port: int = DEFAULT_PORT) -> tuple[str, int]:
-    """`HOST` or `HOST:PORT` (also `[::1]:PORT`) as host and base port. Raises Fatal(CONFIG)."""
-    host, colon, port = text.rpartition(":")
-    if not colon or text.endswith("]"):
-        host, port = text, str(default_port)
-    host = host.removeprefix("tcp://")
-    if not host or not port.isdecimal() or not 0 < int(port) <= 65_535 - PORTS:
-        raise Fatal(
-            f"{text!r} is not a server's address: give HOST or HOST:PORT, for example gpu-box:{DEFAULT_PORT}",
-            Exit.CONFIG,
-        )
-    return host, int(port)
+@dataclass(frozen=True)
+class Address:
+    """Of a server: the base port carries leaves, the next one games and weights, the third announcements."""
+
+    host: str
+    port: int
+
+    @property
+    def leaves(self) -> str:
+        return f"tcp://{self._host}:{self.port}"
+
+    @property
+    def bulk(self) -> str:
+        return f"tcp://{self._host}:{self.port + 1}"
+
+    @property
+    def announce(self) -> str:
+        return f"tcp://{self._host}:{self.port + 2}"
+
+    @property
+    def folder_name(self) -> str:
+        """For the spool; no separator of paths in it."""
+        return "".join(char if char.isalnum() or char in ".-" else "_" for char in f"{self.host}-{self.port}")
+
+    @property
+    def _host(self) -> str:
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+
+def parse_address(text: str) -> Address:
+    """`host`, `host:port`, `[v6]:port` or a bare IPv6 address. Fatal(CONFIG) says what is wrong."""
+    host, port = text.strip(), ""
+    if host.startswith("["):
+        host, _, port = host[1:].partition("]")
+        port = port.removeprefix(":")
+    elif host.count(":") == 1:
+        host, _, port = host.partition(":")
+    if not host or any(char.isspace() or char in "/@" for char in host):
+        raise _no_address(f"{text!r} is not an address")
+    if port and not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65533):
+        raise _no_address(f"{port!r} is not a base port (1 to 65533)")
+    return Address(host, int(port or DEFAULT_PORT))
+
+
+def _no_address(problem: str) -> Fatal:
+    example = f"give HOST or HOST:PORT, for example gpu-box:{DEFAULT_PORT}"
+    return Fatal(f"--server: {problem}; {example}", Exit.CONFIG)

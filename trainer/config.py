@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runtime.exits import Exit, Fatal
-from runtime.ports import split_address
+from runtime.ports import parse_address
 
 
 @dataclass(frozen=True)
@@ -87,5 +87,4 @@ class TrainerConfig:
 
     def bulk_endpoint(self) -> str:
         """Where games and weights go: the base port plus 1. Raises Fatal(CONFIG) for a bad address."""
-        host, port = split_address(self.server)
-        return f"tcp://{host}:{port + 1}"
+        return parse_address(self.server).bulk

@@ -10,46 +10,16 @@ from pathlib import Path
 import pytest
 from client_server import FakeServer
 
-from client.config import Address, ClientConfig, parse_address
+from client.config import ClientConfig
 from client.main import LastWords, default_spool, main
 from client.plan import count_gpus, devices_for, make_plan
 from protocol.errors import Code
 from protocol.messages import Goodbye
 from runtime.exits import Exit, Fatal
+from runtime.ports import Address
 from runtime.sockets import new_context
 
 HERE = Address("127.0.0.1", 5600)
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("gpu-box", Address("gpu-box", 5600)),
-        ("gpu-box:5700", Address("gpu-box", 5700)),
-        ("[::1]:7", Address("::1", 7)),
-        ("fe80::1", Address("fe80::1", 5600)),
-    ],
-)
-def test_addresses_are_understood(text: str, address: Address) -> None:
-    """A host, or a host with its base port."""
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["", "a b", "tcp://host", "host:0", "host:65534", "host:x", "user@host"])
-def test_what_is_no_address_is_refused(text: str) -> None:
-    """With the part that is wrong."""
-    with pytest.raises(ValueError, match="is not a"):
-        parse_address(text)
-
-
-def test_three_ports_follow_from_the_base() -> None:
-    """Leaves, games and weights, announcements."""
-    address = Address("::1", 10)
-    assert (address.leaves, address.bulk, address.announce) == (
-        "tcp://[::1]:10",
-        "tcp://[::1]:11",
-        "tcp://[::1]:12",
-    )
 
 
 def test_auto_takes_the_gpus_or_else_the_server() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.exits import Exit, Fatal
-from runtime.ports import find_base_port, split_address
+from runtime.ports import Address, find_base_port, parse_address
 from runtime.runs import FOLDERS, RunFolder, write_atomically
 
 
@@ -66,19 +66,29 @@ def test_a_base_port_has_three_free_ports() -> None:
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("box", ("box", 5600)),
-        ("box:7000", ("box", 7000)),
-        ("tcp://box:7000", ("box", 7000)),
-        ("[::1]:7000", ("[::1]", 7000)),
+        ("gpu-box", Address("gpu-box", 5600)),
+        ("gpu-box:5700", Address("gpu-box", 5700)),
+        ("[::1]:7", Address("::1", 7)),
+        ("fe80::1", Address("fe80::1", 5600)),
     ],
 )
-def test_addresses_are_split(text: str, address: tuple[str, int]) -> None:
-    """As people type them."""
-    assert split_address(text) == address
+def test_addresses_are_understood(text: str, address: Address) -> None:
+    """A host, or a host with its base port."""
+    assert parse_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "box:", "box:port", "box:0", "box:65535", ":5600"])
-def test_wrong_addresses_are_refused(text: str) -> None:
-    """With an example of a right one."""
-    with pytest.raises(Fatal, match="HOST:PORT"):
-        split_address(text)
+@pytest.mark.parametrize("text", ["", "a b", "tcp://host", "host:0", "host:65534", "host:x", "user@host"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    """With the part that is wrong."""
+    with pytest.raises(Fatal, match="is not a"):
+        parse_address(text)
+
+
+def test_three_ports_follow_from_the_base() -> None:
+    """Leaves, games and weights, announcements."""
+    address = Address("::1", 10)
+    assert (address.leaves, address.bulk, address.announce) == (
+        "tcp://[::1]:10",
+        "tcp://[::1]:11",
+        "tcp://[::1]:12",
+    )
