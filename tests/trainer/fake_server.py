@@ -28,6 +28,8 @@ from protocol.settings import SelfPlaySettings
 from runtime.sockets import BULK_LIMIT, Channel, new_context, router
 
 TIMEOUT = 60.0
+HWM = 4096
+"""Messages on their way: more than any test sends at once, so that none is turned away."""
 
 
 class FakeServer:
@@ -36,7 +38,9 @@ class FakeServer:
     def __init__(self, port: int, welcome: Welcome) -> None:
         endpoint = f"tcp://127.0.0.1:{port + 1}"
         self._welcome = welcome
-        self._channel = Channel(router(new_context(), [endpoint], limit=BULK_LIMIT), self._on_message)
+        self._channel = Channel(
+            router(new_context(), [endpoint], limit=BULK_LIMIT, hwm=HWM), self._on_message
+        )
         self._channel.start()
         self._changed = asyncio.Event()
         self.trainer = b""
