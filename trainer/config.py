@@ -42,6 +42,13 @@ class TrainerConfig:
     """Largest norm of the gradient, 0: unlimited; default 1 for adamw, 0 for alphazero."""
     value_weight: float = 1.0
     """Weight of the value loss beside 1 for the policy (AlphaZero: 1)."""
+    value_q_share: float = 0.0
+    """Share, 0..1, of the search's root value in the value target, the rest being the outcome
+    (AlphaZero: 0; others' trials: 0.2 makes no difference, 0.5 costs 25 Elo in Go, some of it helps when
+    games are few)."""
+    capped_value_weight: float = 1.0
+    """Weight of a position in the value loss when its game ended by the length limit and was scored as a
+    draw (AlphaZero: 1; 0.25 keeps many such games from teaching that everything is a draw)."""
     policy_loss: Literal["legal", "all"] = "legal"
     """Softmax of the policy loss over the legal moves, as the search takes it (lc0), or over all actions
     (AlphaZero's published pseudocode)."""
@@ -77,6 +84,9 @@ class TrainerConfig:
         for name in ("batch", "lr", "min_positions", "cpu_threads", "publish_seconds", "version_slack"):
             if getattr(self, name) < 0:
                 raise Fatal(f"--{name.replace('_', '-')} must not be negative", Exit.CONFIG)
+        for name in ("value_q_share", "capped_value_weight"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise Fatal(f"--{name.replace('_', '-')} must be in 0..1", Exit.CONFIG)
         if self.min_positions > self.window_positions:
             raise Fatal(
                 f"--min-positions {self.min_positions} can never be reached in a window of "

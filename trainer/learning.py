@@ -41,8 +41,9 @@ def recipe_of(config: TrainerConfig) -> Recipe:
     for name in ("weight_decay", "warmup_steps", "grad_clip"):
         if getattr(config, name) is not None:
             chosen[name] = getattr(config, name)
-    recipe = RECIPES[config.optimizer]
-    return replace(recipe, value_weight=config.value_weight, policy_loss=config.policy_loss, **chosen)
+    for name in ("value_weight", "value_q_share", "capped_value_weight", "policy_loss"):
+        chosen[name] = getattr(config, name)
+    return replace(RECIPES[config.optimizer], **chosen)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,10 @@ class Recipe:
     """Largest norm of the gradient; 0: unlimited (AlphaZero: none)."""
     value_weight: float = 1.0
     """Of the value loss, beside 1 for the policy (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
+    value_q_share: float = 0.0
+    """Of the root value in the value target, beside the outcome (AlphaZero: 0)."""
+    capped_value_weight: float = 1.0
+    """Of a position in the value loss when the length ended its game (AlphaZero: 1)."""
     policy_loss: str = "legal"
     """Softmax of the policy loss over `legal` or `all` actions (AlphaZero pseudocode: all)."""
 

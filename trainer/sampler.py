@@ -29,6 +29,10 @@ class Samples:
     """[n, feature words] packed features."""
     classes: npt.NDArray[np.int64]
     """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
+    root_values: npt.NDArray[np.float32]
+    """[n] what the search thought of it, for the side to move, in [-1, 1]."""
+    capped: npt.NDArray[np.uint8]
+    """[n] 1 for a position of a game that its length ended, not the rules."""
     rows: npt.NDArray[np.int64]
     """[entries] ascending; a row without entries is no policy target."""
     actions: npt.NDArray[np.int64]
@@ -81,6 +85,8 @@ class Sampler:
         room = count * self._game.max_legal
         words = np.empty((count, len(self._packed)), dtype=np.uint64)
         classes = np.empty(count, dtype=np.int64)
+        root_values = np.empty(count, dtype=np.float32)
+        capped = np.empty(count, dtype=np.uint8)
         rows = np.empty(room, dtype=np.int64)
         actions = np.empty(room, dtype=np.int64)
         shares = np.empty(room, dtype=np.float32)
@@ -100,8 +106,11 @@ class Sampler:
             self._share_of,
             words,
             classes,
+            root_values,
+            capped,
             rows,
             actions,
             shares,
         )
-        return Samples(words, classes, rows[:entries], actions[:entries], shares[:entries])
+        policy = (rows[:entries], actions[:entries], shares[:entries])
+        return Samples(words, classes, root_values, capped, *policy)

@@ -13,7 +13,7 @@ from net.modules import Network
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
-from trainer.loss import Targets, losses
+from trainer.loss import Losses, Targets, losses, value_targets
 from trainer.optimizers import Recipe, make_optimizer
 from trainer.sampler import Samples
 
@@ -23,6 +23,7 @@ class StepFigures(NamedTuple):
 
     policy_loss: float
     value_loss: float
+    """Mean over the samples' weights, so that it does not shrink with them."""
     policy_entropy: float
     gradient_norm: float
     """Before clipping."""
@@ -64,11 +65,7 @@ class Learner:
         self.network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = self._recipe.rate(self.step)
-        words, targets = self._upload(samples)
-        planes = unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
-            policy_logits, value_logits = self.network(planes)
-        parts = losses(policy_logits, value_logits, targets, self._recipe.policy_loss)
+        parts, mean_weight = self._losses(self.network, samples)
         self.optimizer.zero_grad(set_to_none=True)
         (parts.policy + self._recipe.value_weight * parts.value).backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(
@@ -76,8 +73,19 @@ class Learner:
         )
         self.optimizer.step()
         self.step += 1
-        self._sums += torch.stack([parts.policy, parts.value, parts.policy_entropy, norm]).detach()
+        self._sums += torch.stack(
+            [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm]
+        ).detach()
         self._summed += 1
+
+    def _losses(self, network: Network, samples: Samples) -> tuple[Losses, Tensor]:
+        """The losses, and the mean weight of a sample in the value loss."""
+        words, targets = self._upload(samples)
+        planes = unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
+            policy_logits, value_logits = network(planes)
+        parts = losses(policy_logits, value_logits, targets, self._recipe.policy_loss)
+        return parts, targets.value_weights.mean().clamp_min(1e-6)
 
     def figures(self) -> StepFigures | None:
         """Means over the steps since the last call; None if there were none."""
@@ -113,8 +121,10 @@ class Learner:
             return torch.from_numpy(array).to(self._device, non_blocking=True)
 
         policy_rows = int(np.count_nonzero(np.diff(samples.rows))) + (len(samples.rows) > 0)
+        classes, root_values = to_device(samples.classes), to_device(samples.root_values)
         targets = Targets(
-            to_device(samples.classes),
+            value_targets(classes, root_values, self._recipe.value_q_share),
+            1.0 - (1.0 - self._recipe.capped_value_weight) * to_device(samples.capped),
             to_device(samples.rows),
             to_device(samples.actions),
             to_device(samples.shares),

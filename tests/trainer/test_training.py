@@ -12,7 +12,7 @@ import torch
 from bench.random_games import random_game
 from games import get_game
 from net.architectures import Architecture, build
-from trainer.loss import Targets, losses
+from trainer.loss import Targets, losses, value_loss, value_targets
 from trainer.optimizers import RECIPES, make_optimizer
 from trainer.sampler import Sampler, Samples
 from trainer.train import Learner
@@ -55,8 +55,67 @@ def naive_losses(
 
 
 def targets_of(samples: Samples) -> Targets:
-    arrays = (samples.classes, samples.rows, samples.actions, samples.shares)
-    return Targets(*map(torch.from_numpy, arrays), len(set(samples.rows.tolist())))
+    classes, root_values = torch.from_numpy(samples.classes), torch.from_numpy(samples.root_values)
+    entries = map(torch.from_numpy, (samples.rows, samples.actions, samples.shares))
+    wdl, weights = value_targets(classes, root_values, 0.0), torch.ones(len(classes))
+    return Targets(wdl, weights, *entries, len(set(samples.rows.tolist())))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "q", "search"),
+    [
+        (0, 0.5, (0.75, 0.0, 0.25)),
+        (2, 0.5, (0.75, 0.0, 0.25)),
+        (1, 0.5, (0.5, 0.5, 0.0)),
+        (1, -1.0, (0.0, 0.0, 1.0)),
+        (1, 0.0, (0.0, 1.0, 0.0)),
+    ],
+)
+def test_root_value_in_the_target_keeps_the_draws_of_the_games(
+    outcome: int, q: float, search: tuple[float, float, float]
+) -> None:
+    """Win minus loss is q whatever the outcome was; only a drawn game leaves room for a draw."""
+    targets = [
+        value_targets(torch.tensor([outcome]), torch.tensor([q]), share)[0] for share in (0.0, 1.0, 0.25)
+    ]
+    z = torch.eye(3)[outcome]
+    torch.testing.assert_close(
+        torch.stack(targets), torch.stack([z, torch.tensor(search), 0.75 * z + 0.25 * torch.tensor(search)])
+    )
+
+
+@pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
+def test_soft_and_weighted_value_targets(value_outputs: int) -> None:
+    """Each sample's loss to its soft target, times its weight, as by a plain loop."""
+    rng = np.random.default_rng(3)
+    wdl, weights = rng.dirichlet(np.ones(3), 20), rng.choice([0.25, 1.0], 20)
+    logits = rng.normal(size=(20, value_outputs))
+    expected = 0.0
+    for target, weight, x in zip(wdl, weights, logits, strict=True):
+        if value_outputs == 3:
+            loss = -sum(t * (a - math.log(sum(map(math.exp, x)))) for t, a in zip(target, x, strict=True))
+        else:
+            loss = (target[0] - target[2] - math.tanh(x[0])) ** 2
+        expected += weight * loss / 20
+    tensors = [torch.from_numpy(array) for array in (logits, wdl, weights)]
+    assert value_loss(*tensors).item() == pytest.approx(expected)
+
+
+def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
+    """With weight 0 a batch of capped games leaves the value head alone (but for its decay)."""
+    torch.manual_seed(3)
+    recipe = dataclasses.replace(RECIPES["adamw"], capped_value_weight=0.0, weight_decay=0.0)
+    learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+    samples = some_samples(16)
+    before = learner.network.value.out.weight.clone()
+    learner.train(dataclasses.replace(samples, capped=np.ones(16, np.uint8)))
+    assert torch.equal(learner.network.value.out.weight, before)
+    learner.figures()
+    learner.train(dataclasses.replace(samples, capped=np.arange(16, dtype=np.uint8) % 2))
+    figures = learner.figures()
+    assert figures is not None
+    assert figures.value_loss == pytest.approx(math.log(3), abs=0.05)
+    assert not torch.equal(learner.network.value.out.weight, before)
 
 
 @pytest.mark.parametrize("form", ["legal", "all"])
@@ -126,7 +185,13 @@ def distinct(samples: Samples) -> Samples:
     numbers = np.repeat(np.arange(len(rows)), [len(part) for part in parts])
     entries = np.concatenate(parts)
     return Samples(
-        samples.words[rows], samples.classes[rows], numbers, samples.actions[entries], samples.shares[entries]
+        samples.words[rows],
+        samples.classes[rows],
+        samples.root_values[rows],
+        samples.capped[rows],
+        numbers,
+        samples.actions[entries],
+        samples.shares[entries],
     )
 
 
