@@ -58,10 +58,25 @@ class TrainerConfig:
     """Positions in the window before the first step."""
     window_positions: int = 500_000
     """Positions in the replay window (AlphaZero: those of the last 1,000,000 games)."""
+    window_growth: bool = False
+    """Draw from fewer, newer positions at the beginning of a run: of N positions that ever came in, from
+    the newest c (1 + beta ((N / c) ^ alpha - 1) / alpha) that fit in the window, c being `window_min`
+    (KataGo: yes, arXiv 1902.10565; AlphaZero: no)."""
+    window_min: int = 20_000
+    """c of `window_growth`, positions: up to here all are drawn from (KataGo: 250,000)."""
+    window_alpha: float = 0.75
+    """Exponent of `window_growth`: 1 keeps a fixed share, smaller ones less and less (KataGo: 0.75)."""
+    window_beta: float = 0.4
+    """Growth per new position of `window_growth` once `window_min` is reached, 0..1 (KataGo: 0.4)."""
     visited_per_position: float = 0.0
     """Room for visited actions in the window, per position; 0: the game's mean number of legal ones."""
-    symmetric: bool = False
-    """See samples through random symmetries of the board, if the game has any (AlphaZero: no)."""
+    symmetric: Literal["auto", "on", "off"] = "auto"
+    """See samples through random symmetries of the board: auto does where the game has any, which are
+    tic-tac-toe (8) and Connect Four (2), not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
+    held_out: float = 0.02
+    """Share of the games, 0..1, that are never trained on: at each publishing the loss on the newest 1024
+    positions of theirs shows whether the network learns its window by heart; 0 trains on all (AlphaZero:
+    0). Which games they are is decided by a hash of the game's uid, the same after a restart."""
     publish_steps: int = 100
     """Steps after which weights are published (AlphaZero: 1000)."""
     publish_seconds: float = 30.0
@@ -78,15 +93,17 @@ class TrainerConfig:
     def check(self) -> TrainerConfig:
         """The same settings, or Fatal(CONFIG) naming the one that is out of range."""
         positive = ("samples_per_position", "window_positions", "publish_steps", "keep_checkpoints")
-        for name in positive:
+        for name in (*positive, "window_min", "window_alpha"):
             if getattr(self, name) <= 0:
                 raise Fatal(f"--{name.replace('_', '-')} must be more than 0", Exit.CONFIG)
         for name in ("batch", "lr", "min_positions", "cpu_threads", "publish_seconds", "version_slack"):
             if getattr(self, name) < 0:
                 raise Fatal(f"--{name.replace('_', '-')} must not be negative", Exit.CONFIG)
-        for name in ("value_q_share", "capped_value_weight"):
+        for name in ("value_q_share", "capped_value_weight", "window_beta"):
             if not 0 <= getattr(self, name) <= 1:
                 raise Fatal(f"--{name.replace('_', '-')} must be in 0..1", Exit.CONFIG)
+        if not 0 <= self.held_out <= 0.5:
+            raise Fatal("--held-out must be in 0..0.5: the rest is what the network learns from", Exit.CONFIG)
         if self.min_positions > self.window_positions:
             raise Fatal(
                 f"--min-positions {self.min_positions} can never be reached in a window of "

@@ -22,11 +22,12 @@ from runtime.exits import Exit, Fatal
 from trainer import checkpoint
 from trainer.checkpoint import Progress
 from trainer.config import TrainerConfig
+from trainer.held_out import HeldOut
 from trainer.optimizers import RECIPES, Recipe
-from trainer.pacing import Pace
+from trainer.pacing import Growth, Pace
 from trainer.sampler import Sampler
 from trainer.store import StoreReader
-from trainer.train import Learner, StepFigures, choose_device
+from trainer.train import HeldOutFigures, Learner, StepFigures, choose_device
 from trainer.window import Window
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Turn:
     step: int
     """Steps made so far."""
     window_positions: int
+    """Positions that steps draw from."""
     figures: StepFigures | None
     """Means over this turn's steps, None if there were none."""
     more: bool
@@ -71,7 +73,13 @@ class Learning:
         self._recipe = recipe
         self._pace = Pace(recipe.batch, config.samples_per_position, config.min_positions)
         self.window = Window(game, config.window_positions, config.visited_per_position)
-        self._sampler = Sampler(game, history, symmetric=config.symmetric)
+        self._held_out = HeldOut(game, config.held_out, config.window_positions, config.visited_per_position)
+        self._growth: Growth | None = None
+        if config.window_growth:
+            self._growth = Growth(config.window_min, config.window_alpha, config.window_beta)
+        self._newest: int | None = None
+        """Positions to draw from, None: all that are in the window."""
+        self._sampler = Sampler(game, history, symmetric=config.symmetric != "off")
         self._rng = np.random.default_rng(config.seed)
         self.samples = 0
         self.version = 0
@@ -118,7 +126,7 @@ class Learning:
             first = min(first, reader.first_of_newest(self.window.capacity, self._last_seq))
         for seq, data in reader.games(first, newest):
             try:
-                self.window.add(from_bytes(data))
+                self._add(from_bytes(data))
             except ValueError as error:
                 # Stored by another version, or under settings with longer games: still there, not used.
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
@@ -132,7 +140,9 @@ class Learning:
         Raises Fatal if the loss is no longer a number.
         """
         for record in games:
-            self.window.add(record)
+            self._add(record)
+        if self._growth is not None:
+            self._newest = self._growth.positions(positions)
         self._last_seq = max(self._last_seq, last_seq)
         deadline = time.monotonic() + TURN_SECONDS
         steps = self._pace.steps(positions, self.window.positions, self.samples)
@@ -147,12 +157,23 @@ class Learning:
                 Exit.INTERNAL,
             )
         waiting_for = self._pace.waiting_for(positions, self.window.positions, self.samples)
-        return Turn(self.step, self.window.positions, figures, steps > 0, waiting_for)
+        drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
+        return Turn(self.step, drawn_from, figures, steps > 0, waiting_for)
+
+    def _add(self, record: GameRecord) -> None:
+        window = self._held_out.window if self._held_out.takes(record) else self.window
+        window.add(record)
 
     def make_step(self) -> None:
         """One step, whatever the pace."""
-        self._learner.train(self._sampler.sample(self.window, self._rng, self._recipe.batch))
+        samples = self._sampler.sample(self.window, self._rng, self._recipe.batch, self._newest)
+        self._learner.train(samples)
         self.samples += self._recipe.batch
+
+    def held_out(self) -> HeldOutFigures | None:
+        """The loss on games never trained on; None while there are too few."""
+        samples = self._held_out.newest(self._sampler)
+        return None if samples is None else self._learner.evaluate(samples)
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
         """`(version, step, file)` of the network as it is, numbered after all versions known."""

@@ -68,11 +68,20 @@ class Sampler:
         window.add(record)
         self.make(window, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
-    def sample(self, window: Window, rng: np.random.Generator, count: int) -> Samples:
-        """`count` positions, drawn uniformly and with replacement from a window that is not empty."""
-        numbers = window.first_position + rng.integers(0, window.positions, count)
+    def sample(
+        self, window: Window, rng: np.random.Generator, count: int, newest: int | None = None
+    ) -> Samples:
+        """`count` positions, drawn uniformly and with replacement from a window that is not empty, or from
+        the `newest` positions in it."""
+        first = window.first_position if newest is None else window.newest(newest)
+        numbers = rng.integers(first, window.next_position, count)
         symmetries = rng.integers(0, len(self._cell_maps), count)
         return self.make(window, numbers, symmetries)
+
+    def newest(self, window: Window, count: int) -> Samples:
+        """The newest `count` positions (or as many as there are), as they stood on the board."""
+        numbers = np.arange(window.newest(count), window.next_position)
+        return self.make(window, numbers, np.zeros(len(numbers), dtype=np.int64))
 
     def make(
         self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]

@@ -29,6 +29,13 @@ class StepFigures(NamedTuple):
     """Before clipping."""
 
 
+class HeldOutFigures(NamedTuple):
+    """Losses of the network as it plays, on positions it was not trained on."""
+
+    policy_loss: float
+    value_loss: float
+
+
 def prepare_thread(threads: int) -> None:
     """Settings of torch for the thread that trains. Denormal numbers would slow the CPU tenfold."""
     torch.set_num_threads(threads)
@@ -77,6 +84,12 @@ class Learner:
             [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm]
         ).detach()
         self._summed += 1
+
+    def evaluate(self, samples: Samples) -> HeldOutFigures:
+        """Losses of the network as it would be published now. Changes nothing."""
+        with torch.no_grad():
+            parts, mean_weight = self._losses(self.network.eval(), samples)
+        return HeldOutFigures(parts.policy.item(), (parts.value / mean_weight).item())
 
     def _losses(self, network: Network, samples: Samples) -> tuple[Losses, Tensor]:
         """The losses, and the mean weight of a sample in the value loss."""

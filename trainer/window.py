@@ -117,6 +117,15 @@ class Window:
     def positions(self) -> int:
         return self._next_position - self.first_position
 
+    def newest(self, limit: int) -> int:
+        """Number of the first of the newest `limit` positions (or of as many as are here)."""
+        return max(self.first_position, self._next_position - limit)
+
+    @property
+    def next_position(self) -> int:
+        """Number that the next position will have."""
+        return self._next_position
+
     @property
     def _visits(self) -> int:
         if not self.games:

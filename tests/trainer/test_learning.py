@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
 CONFIG = TrainerConfig(
-    net="tiny", batch=32, min_positions=50, window_positions=200, device="cpu", cpu_threads=1
+    net="tiny", batch=32, min_positions=50, window_positions=200, device="cpu", cpu_threads=1, held_out=0.0
 )
 
 
@@ -150,6 +150,53 @@ def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
         one.turn(games(55), 55, 400)
     with pytest.raises(Fatal, match="not finite"):
         one.publish(0)
+
+
+def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
+    """About the wanted share of games goes aside, the same ones after a restart, and their loss is given;
+    asking for it changes nothing."""
+    path = stored(tmp_path, games(400))
+    one, again, none = (
+        learning(tmp_path / name, held_out=share, window_positions=5000)
+        for name, share in (("a", 0.25), ("b", 0.25), ("c", 0.0))
+    )
+    for each in (one, again, none):
+        fill(each, path, 400)
+    assert 60 < 400 - one.window.games < 140
+    assert again.window.games == one.window.games
+    assert (none.window.games, none.held_out()) == (400, None)
+    first, second = one.held_out(), one.held_out()
+    assert first is not None
+    assert first == second
+    for each in (one, again):
+        each.make_step()
+    expected = tensors(again)
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in tensors(one).items())
+
+
+def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) -> None:
+    """Outcomes drawn at random can be learnt by heart only: the training loss falls, that of others not."""
+    one = learning(tmp_path / "a", held_out=0.5, lr=0.005, window_positions=5000, symmetric="off")
+    fill(one, stored(tmp_path, games(100)), 100)
+    before = one.held_out()
+    for _ in range(300):
+        one.make_step()
+    one._learner.figures()
+    one.make_step()
+    trained, after = one._learner.figures(), one.held_out()
+    assert before is not None
+    assert after is not None
+    assert trained is not None
+    assert trained.value_loss < 0.5 * before.value_loss
+    assert after.value_loss > before.value_loss
+
+
+def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
+    """Steps draw from as many positions as the growth says, within what the window holds."""
+    grown = {"window_growth": True, "window_min": 50, "held_out": 0.0, "window_positions": 1000}
+    one = learning(tmp_path / "a", **grown)
+    assert one.turn(games(100), 100, 400).window_positions == int(50 * (1 + 0.4 * (8**0.75 - 1) / 0.75))
+    assert learning(tmp_path / "b", **grown).turn(games(10), 10, 10**6).window_positions < 100
 
 
 def test_network_of_a_run_cannot_change(tmp_path: Path) -> None:

@@ -115,6 +115,20 @@ def test_same_seed_draws_the_same_samples() -> None:
         np.testing.assert_array_equal(getattr(first, field.name), getattr(second, field.name))
 
 
+@pytest.mark.parametrize("newest", [1, 30, 10**6])
+def test_only_the_newest_positions_are_drawn(newest: int) -> None:
+    """A limit draws from that many of the newest positions, all of them, whatever games they are cut from."""
+    window = Window(CONNECT_FOUR, 100)
+    for record in random_games(CONNECT_FOUR, 6, 20):
+        window.add(record)
+    sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
+    drawn = sampler.sample(window, np.random.default_rng(8), 2000, newest)
+    last = sampler.newest(window, newest)
+    count = min(newest, window.positions)
+    np.testing.assert_array_equal(last.words, whole.words[-count:])
+    assert {words.tobytes() for words in drawn.words} == {words.tobytes() for words in last.words}
+
+
 def test_game_larger_than_the_window_is_refused() -> None:
     """A game that can never fit is an error that says what to change."""
     with pytest.raises(ValueError, match="window-positions"):
