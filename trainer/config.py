@@ -40,6 +40,12 @@ class TrainerConfig:
     """Steps over which the rate rises; default 30 for adamw, 0 for alphazero."""
     grad_clip: float | None = None
     """Largest norm of the gradient, 0: unlimited; default 1 for adamw, 0 for alphazero."""
+    cosine_steps: int = 0
+    """For a run of known length: steps over which the rate falls to a tenth, along half a cosine, to stay
+    there; 0: it does not fall (AlphaZero: factors of ten at 100,000, 300,000 and 500,000 steps)."""
+    ema: float = 0.0
+    """Decay of an average of the weights that is published in place of the newest ones, 0..1: 0.999 is a
+    mean over about the last 1000 steps; 0: the newest weights (AlphaZero: 0; KataGo averages)."""
     value_weight: float = 1.0
     """Weight of the value loss beside 1 for the policy (AlphaZero: 1)."""
     value_q_share: float = 0.0
@@ -96,12 +102,22 @@ class TrainerConfig:
         for name in (*positive, "window_min", "window_alpha"):
             if getattr(self, name) <= 0:
                 raise Fatal(f"--{name.replace('_', '-')} must be more than 0", Exit.CONFIG)
-        for name in ("batch", "lr", "min_positions", "cpu_threads", "publish_seconds", "version_slack"):
+        for name in (
+            "batch",
+            "lr",
+            "min_positions",
+            "cpu_threads",
+            "publish_seconds",
+            "version_slack",
+            "cosine_steps",
+        ):
             if getattr(self, name) < 0:
                 raise Fatal(f"--{name.replace('_', '-')} must not be negative", Exit.CONFIG)
         for name in ("value_q_share", "capped_value_weight", "window_beta"):
             if not 0 <= getattr(self, name) <= 1:
                 raise Fatal(f"--{name.replace('_', '-')} must be in 0..1", Exit.CONFIG)
+        if not 0 <= self.ema < 1:
+            raise Fatal("--ema must be in 0..1, and not 1: the average would never move", Exit.CONFIG)
         if not 0 <= self.held_out <= 0.5:
             raise Fatal("--held-out must be in 0..0.5: the rest is what the network learns from", Exit.CONFIG)
         if self.min_positions > self.window_positions:

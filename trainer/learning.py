@@ -42,7 +42,14 @@ def recipe_of(config: TrainerConfig) -> Recipe:
     for name in ("weight_decay", "warmup_steps", "grad_clip"):
         if getattr(config, name) is not None:
             chosen[name] = getattr(config, name)
-    for name in ("value_weight", "value_q_share", "capped_value_weight", "policy_loss"):
+    for name in (
+        "value_weight",
+        "value_q_share",
+        "capped_value_weight",
+        "ema",
+        "cosine_steps",
+        "policy_loss",
+    ):
         chosen[name] = getattr(config, name)
     return replace(RECIPES[config.optimizer], **chosen)
 
@@ -86,8 +93,9 @@ class Learning:
         """Highest weights version offered so far."""
         self._last_seq = 0
         found = checkpoint.load_newest(folder, game, history)
-        network = found.network if found else _new_network(config, game, history, preset)
-        self._learner = Learner(game, history, network, recipe, choose_device(config.device))
+        played = found.network if found else _new_network(config, game, history, preset)
+        trained = found.trained if found else None
+        self._learner = Learner(game, history, played, recipe, choose_device(config.device), trained)
         if found is not None:
             self._restore(found)
 
@@ -176,16 +184,17 @@ class Learning:
         return None if samples is None else self._learner.evaluate(samples)
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
-        """`(version, step, file)` of the network as it is, numbered after all versions known."""
+        """`(version, step, file)` of the network that plays (with `ema` the average), numbered anew."""
         self.version = max(self.version, server_version) + 1
         return self.version, self.step, self._learner.weights(self.version)
 
     def save(self) -> None:
         """Write a checkpoint."""
         progress = Progress(self.step, self.samples, self.version, self._last_seq, self._recipe.optimizer)
-        weights = self._learner.weights(self.version)
+        weights, trained = self._learner.weights(self.version), self._learner.trained_weights()
         state = self._learner.optimizer_state()
-        checkpoint.save(self._folder, progress, weights, state, self._rng, self._config.keep_checkpoints)
+        keep = self._config.keep_checkpoints
+        checkpoint.save(self._folder, progress, weights, state, self._rng, keep, trained)
 
     @property
     def architecture(self) -> str:

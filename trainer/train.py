@@ -13,6 +13,7 @@ from net.modules import Network
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
+from trainer.average import Average
 from trainer.loss import Losses, Targets, losses, value_targets
 from trainer.optimizers import Recipe, make_optimizer
 from trainer.sampler import Samples
@@ -50,10 +51,19 @@ def choose_device(name: str) -> torch.device:
 
 
 class Learner:
-    """Network and optimizer. One thread at a time may use it."""
+    """Network and optimizer. One thread at a time may use it.
+
+    network  what plays. `trained`: tensors of what is trained, if that is another (see `Checkpoint`)
+    """
 
     def __init__(
-        self, game: Game, history: int, network: Network, recipe: Recipe, device: torch.device
+        self,
+        game: Game,
+        history: int,
+        network: Network,
+        recipe: Recipe,
+        device: torch.device,
+        trained: dict[str, Tensor] | None = None,
     ) -> None:
         self._game = game
         self._history = history
@@ -61,6 +71,11 @@ class Learner:
         self._device = device
         self._shape = PlaneShape.of(game, history)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._average: Average | None = None
+        if recipe.ema:
+            self._average = Average(self.network, recipe.ema)
+        if trained is not None:
+            self.network.load_state_dict(trained)
         self.optimizer = make_optimizer(recipe, self.network)
         self.step = 0
         """Steps made so far, those before a restart included."""
@@ -80,15 +95,26 @@ class Learner:
         )
         self.optimizer.step()
         self.step += 1
+        if self._average is not None:
+            self._average.follow(self.step)
         self._sums += torch.stack(
             [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm]
         ).detach()
         self._summed += 1
 
+    @property
+    def playing(self) -> Network:
+        """The network that is published: the average if there is one."""
+        return self.network if self._average is None else self._average.network
+
+    def trained_weights(self) -> dict[str, Tensor] | None:
+        """Tensors of the network being trained, None when it is the one that plays."""
+        return None if self._average is None else self.network.state_dict()
+
     def evaluate(self, samples: Samples) -> HeldOutFigures:
         """Losses of the network as it would be published now. Changes nothing."""
         with torch.no_grad():
-            parts, mean_weight = self._losses(self.network.eval(), samples)
+            parts, mean_weight = self._losses(self.playing.eval(), samples)
         return HeldOutFigures(parts.policy.item(), (parts.value / mean_weight).item())
 
     def _losses(self, network: Network, samples: Samples) -> tuple[Losses, Tensor]:
@@ -111,14 +137,14 @@ class Learner:
 
     def weights(self, version: int) -> bytes:
         """The weights file of this moment. Raises Fatal if they are not all numbers."""
-        tensors = self.network.state_dict().values()
+        tensors = self.playing.state_dict().values()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
             raise Fatal(
                 f"the network is not finite at step {self.step}; start again with a smaller --lr "
                 "(training goes on from the last checkpoint)"
             )
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture, self.step, version)
-        return to_bytes(self.network, meta)
+        return to_bytes(self.playing, meta)
 
     def optimizer_state(self) -> dict[str, Any]:
         return self.optimizer.state_dict()

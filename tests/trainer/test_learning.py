@@ -57,17 +57,27 @@ def tensors(one: Learning) -> dict[str, torch.Tensor]:
     return from_bytes(data, game=GAME, history=1)[0].state_dict()
 
 
-def test_resumed_training_makes_the_same_steps(tmp_path: Path) -> None:
+SETTINGS: dict[str, dict[str, object]] = {
+    "as published": {},
+    "everything": {
+        "ema": 0.9, "held_out": 0.1, "window_growth": True, "window_min": 60, "cosine_steps": 8,
+        "value_q_share": 0.3, "capped_value_weight": 0.25,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_resumed_training_makes_the_same_steps(tmp_path: Path, settings: dict[str, object]) -> None:
     """Stopped after 5 steps and resumed, ten steps give the same bits as ten without a stop, though
-    games had gone out of the window."""
+    games had gone out of the window: of what is trained and of what plays."""
     path = stored(tmp_path, games(60))
-    straight, first = learning(tmp_path / "a"), learning(tmp_path / "b")
+    straight, first = learning(tmp_path / "a", **settings), learning(tmp_path / "b", **settings)
     for one in (straight, first):
         fill(one, path, 60)
         for _ in range(5):
             one.make_step()
     first.save()
-    resumed = learning(tmp_path / "b", seed=99)
+    resumed = learning(tmp_path / "b", seed=99, **settings)
     fill(resumed, path, 60)
     for one in (straight, resumed):
         for _ in range(5):
@@ -76,6 +86,28 @@ def test_resumed_training_makes_the_same_steps(tmp_path: Path) -> None:
     expected = tensors(straight)
     for name, tensor in tensors(resumed).items():
         torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
+    ours, theirs = resumed._learner.network.state_dict(), straight._learner.network.state_dict()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in expected.items()) != ("ema" in settings)
+    assert resumed.held_out() == straight.held_out()
+
+
+def test_average_may_be_taken_up_and_given_up_in_a_run(tmp_path: Path) -> None:
+    """A run goes on with `ema` set where there was none, from its weights, and without, from the trained
+    ones."""
+    path = stored(tmp_path, games(60))
+    one = learning(tmp_path / "a")
+    fill(one, path, 60)
+    one.make_step()
+    one.save()
+    averaging = learning(tmp_path / "a", ema=0.9)
+    assert all(torch.equal(tensor, tensors(one)[name]) for name, tensor in tensors(averaging).items())
+    fill(averaging, path, 60)
+    averaging.make_step()
+    averaging.save()
+    without = tensors(learning(tmp_path / "a"))
+    trained = averaging._learner.network.state_dict()
+    assert all(torch.equal(tensor, trained[name]) for name, tensor in without.items())
 
 
 def test_games_that_came_after_the_checkpoint_are_taken_too(tmp_path: Path) -> None:

@@ -203,6 +203,58 @@ def test_rates_of_the_two_recipes() -> None:
     assert [alphazero.rate(step) for step in steps] == pytest.approx([0.2, 0.2, 0.02, 0.002, 0.0002])
 
 
+def test_cosine_falls_to_a_tenth_and_stays() -> None:
+    """Half way it stands in the middle, after warming up as ever."""
+    recipe = dataclasses.replace(RECIPES["adamw"], lr=1.0, cosine_steps=1000)
+    rates = [recipe.rate(step) for step in (0, 500, 1000, 10**6)]
+    assert rates == pytest.approx([1 / 30, 0.55, 0.1, 0.1], rel=1e-4)
+
+
+def test_average_is_the_weighted_mean_of_all_steps() -> None:
+    """Weights and running statistics follow by 1 - decay a step, faster in the first steps; the network
+    being trained does not notice."""
+    torch.manual_seed(4)
+    recipes = [dataclasses.replace(RECIPES["adamw"], ema=decay) for decay in (0.5, 0.0)]
+    one, plain = (Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu")) for recipe in recipes)
+    plain.network.load_state_dict(one.network.state_dict())
+    expected = {name: tensor.clone().double() for name, tensor in one.network.state_dict().items()}
+    samples = some_samples(16)
+    for step in range(1, 21):
+        one.train(samples)
+        plain.train(samples)
+        kept = min(0.5, step / (10 + step))
+        for name, tensor in one.network.state_dict().items():
+            expected[name] = kept * expected[name] + (1 - kept) * tensor
+    for name, tensor in one.playing.state_dict().items():
+        assert torch.equal(one.network.state_dict()[name], plain.network.state_dict()[name])
+        if tensor.is_floating_point():
+            torch.testing.assert_close(tensor.double(), expected[name], rtol=1e-4, atol=1e-6)
+    assert int(one.playing.start.norm.num_batches_tracked) == 20
+
+
+def test_averaged_normalisation_is_as_good_as_measured_anew() -> None:
+    """The averaged network loses nothing against itself with running statistics measured on the samples."""
+    torch.manual_seed(5)
+    recipe = dataclasses.replace(RECIPES["adamw"], ema=0.95)
+    learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+    window, sampler, rng = Window(GAME, 2000), Sampler(GAME, 1), np.random.default_rng(6)
+    for _ in range(200):
+        window.add(random_game(GAME, rng, simulations=50))
+    for _ in range(150):
+        learner.train(sampler.sample(window, rng, 64))
+    samples = sampler.newest(window, 2000)
+    averaged = learner.evaluate(samples)
+    for module in learner.playing.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.reset_running_stats()
+            module.momentum = None
+    learner.playing.train()
+    learner._losses(learner.playing, samples)
+    measured = learner.evaluate(samples)
+    assert averaged.policy_loss == pytest.approx(measured.policy_loss, abs=0.02)
+    assert averaged.value_loss == pytest.approx(measured.value_loss, abs=0.02)
+
+
 def test_adamw_decays_filters_only() -> None:
     """Biases and normalisation are not pulled to zero by AdamW; AlphaZero's SGD decays everything."""
     network = build(NET, GAME, 1)
