@@ -262,3 +262,25 @@ def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
     """A folder with the checkpoints of another game gives none."""
     learning(tmp_path / "a").save()
     assert checkpoint.load_newest(tmp_path / "a", get_game("connect_four"), 1) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("value_q_share", 1.1), ("capped_value_weight", -0.1), ("window_beta", 2.0), ("window_alpha", 0.0),
+        ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1),
+    ],
+)  # fmt: skip
+def test_setting_out_of_range_is_named(name: str, value: float) -> None:
+    """A setting that makes no sense ends the trainer before anything is begun, with its name."""
+    with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
+        TrainerConfig(**{name: value}).check()  # type: ignore[arg-type]
+    assert caught.value.code == Exit.CONFIG
+
+
+def test_symmetries_are_seen_by_default_where_there_are_any(tmp_path: Path) -> None:
+    """`auto` and `on` see tic-tac-toe through its eight symmetries, `off` as it stands."""
+    maps = [
+        len(learning(tmp_path / mode, symmetric=mode)._sampler._cell_maps) for mode in ("auto", "on", "off")
+    ]
+    assert maps == [8, 8, 1]
