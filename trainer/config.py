@@ -80,9 +80,9 @@ class TrainerConfig:
     """See samples through random symmetries of the board: auto does where the game has any, which are
     tic-tac-toe (8) and Connect Four (2), not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
     held_out: float = 0.02
-    """Share of the games, 0..1, that are never trained on: at each publishing the loss on the newest 1024
-    positions of theirs shows whether the network learns its window by heart; 0 trains on all (AlphaZero:
-    0). Which games they are is decided by a hash of the game's uid, the same after a restart."""
+    """Share of the games, 0..0.5, that are never trained on: at each publishing the loss on 1024 of their
+    newest 8192 positions shows whether the network learns its window by heart; 0 trains on all
+    (AlphaZero: 0). Which games they are is decided by a hash of the uid, the same after a restart."""
     publish_steps: int = 100
     """Steps after which weights are published (AlphaZero: 1000)."""
     publish_seconds: float = 30.0

@@ -10,7 +10,10 @@ from trainer.sampler import Sampler, Samples
 from trainer.window import Window
 
 POSITIONS = 1024
-"""Newest positions that the loss is the mean of: enough for two digits, and cheaper than 6 steps of 256."""
+"""Positions that the loss is the mean of: cheaper than 2 steps of 256."""
+RANGE = 8192
+"""The newest positions that they are spread over. All positions of a game have one outcome, so the value
+loss of neighbours says little: 1024 in a row of chess can be 8 games, of Connect Four 50."""
 CAPACITY = 65_536
 """Positions kept, as a game is kept whole."""
 
@@ -33,7 +36,7 @@ class HeldOut:
         return int.from_bytes(hashlib.sha256(record.uid).digest()[:8], "little") < self._below
 
     def newest(self, sampler: Sampler) -> Samples | None:
-        """The newest positions; None before there are enough for a loss that means something."""
+        """Positions to take the loss on; None before there are enough for a loss that means something."""
         if self.window.positions < POSITIONS // 4:
             return None
-        return sampler.newest(self.window, POSITIONS)
+        return sampler.newest(self.window, RANGE, POSITIONS)

@@ -78,9 +78,13 @@ class Sampler:
         symmetries = rng.integers(0, len(self._cell_maps), count)
         return self.make(window, numbers, symmetries)
 
-    def newest(self, window: Window, count: int) -> Samples:
-        """The newest `count` positions (or as many as there are), as they stood on the board."""
-        numbers = np.arange(window.newest(count), window.next_position)
+    def newest(self, window: Window, limit: int, count: int) -> Samples:
+        """`count` positions spread evenly over the newest `limit` (or as many as there are), as they stood on
+        the board; none twice."""
+        first = window.newest(limit)
+        there = window.next_position - first
+        count = min(count, there)
+        numbers = first + np.arange(count) * there // max(count, 1)
         return self.make(window, numbers, np.zeros(len(numbers), dtype=np.int64))
 
     def make(

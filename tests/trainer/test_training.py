@@ -242,7 +242,7 @@ def test_averaged_normalisation_is_as_good_as_measured_anew() -> None:
         window.add(random_game(GAME, rng, simulations=50))
     for _ in range(150):
         learner.train(sampler.sample(window, rng, 64))
-    samples = sampler.newest(window, 2000)
+    samples = sampler.newest(window, 2000, 2000)
     averaged = learner.evaluate(samples)
     for module in learner.playing.modules():
         if isinstance(module, torch.nn.BatchNorm2d):

@@ -123,10 +123,14 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
         window.add(record)
     sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
     drawn = sampler.sample(window, np.random.default_rng(8), 2000, newest)
-    last = sampler.newest(window, newest)
+    last = sampler.newest(window, newest, 100)
     count = min(newest, window.positions)
     np.testing.assert_array_equal(last.words, whole.words[-count:])
     assert {words.tobytes() for words in drawn.words} == {words.tobytes() for words in last.words}
+    some = sampler.newest(window, newest, 7)
+    np.testing.assert_array_equal(
+        some.words, last.words[[i * count // min(7, count) for i in range(min(7, count))]]
+    )
 
 
 def test_game_larger_than_the_window_is_refused() -> None:
