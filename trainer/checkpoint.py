@@ -1,7 +1,8 @@
 """The trainer's own state on its own disk: what a restart needs to go on as if nothing had happened.
 
-Two files a checkpoint, written whole or not at all: `step-N.safetensors`, the network (usable by itself),
-and `step-N.state`, the rest, with the hash of the first in it and its own hash at its end. The state is
+Two files a checkpoint, written whole or not at all: `step-N.safetensors`, the network that plays (usable by
+itself), and `step-N.state`, the rest, with the hash of the first in it and its own hash at its end. Where an
+average of the weights plays, the weights being trained are part of the rest. The state is
 read with `weights_only`, and never leaves this machine.
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from games.spec import Game
 from net.modules import Network
@@ -50,6 +52,9 @@ class Checkpoint:
 
     progress: Progress
     network: Network
+    """The one that plays."""
+    trained: dict[str, Tensor] | None
+    """Tensors of the one being trained, None when it is the same."""
     optimizer_state: dict[str, Any]
     rng: np.random.Generator
 
@@ -65,13 +70,18 @@ def save(
     optimizer_state: dict[str, Any],
     rng: np.random.Generator,
     keep: int,
+    trained: dict[str, Tensor] | None = None,
 ) -> None:
-    """Write a checkpoint and remove all but the newest `keep`. Raises Fatal(DISK) when it cannot."""
+    """Write a checkpoint and remove all but the newest `keep`. Raises Fatal(DISK) when it cannot.
+
+    weights  the file of the network that plays;  trained  as in `Checkpoint`
+    """
     state = {
         "progress": json.dumps(progress.__dict__),
         "rng": json.dumps(rng.bit_generator.state),
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
         "optimizer": optimizer_state,
+        "trained": trained,
     }
     buffer = io.BytesIO()
     torch.save(state, buffer)
@@ -125,4 +135,6 @@ def _load(path: Path, game: Game, history: int) -> Checkpoint:
         raise Damaged(str(error)) from error
     rng = np.random.default_rng()
     rng.bit_generator.state = json.loads(state["rng"])
-    return Checkpoint(Progress(**json.loads(state["progress"])), network, state["optimizer"], rng)
+    progress = Progress(**json.loads(state["progress"]))
+    # Checkpoints from before there were averages have no entry.
+    return Checkpoint(progress, network, state.get("trained"), state["optimizer"], rng)

@@ -40,8 +40,21 @@ class TrainerConfig:
     """Steps over which the rate rises; default 30 for adamw, 0 for alphazero."""
     grad_clip: float | None = None
     """Largest norm of the gradient, 0: unlimited; default 1 for adamw, 0 for alphazero."""
+    cosine_steps: int = 0
+    """For a run of known length: steps over which the rate falls to a tenth, along half a cosine, to stay
+    there; 0: it does not fall (AlphaZero: factors of ten at 100,000, 300,000 and 500,000 steps)."""
+    ema: float = 0.0
+    """Decay of an average of the weights that is published in place of the newest ones, 0..1: 0.999 is a
+    mean over about the last 1000 steps; 0: the newest weights (AlphaZero: 0; KataGo averages)."""
     value_weight: float = 1.0
     """Weight of the value loss beside 1 for the policy (AlphaZero: 1)."""
+    value_q_share: float = 0.0
+    """Share, 0..1, of the search's root value in the value target, the rest being the outcome
+    (AlphaZero: 0; others' trials: 0.2 makes no difference, 0.5 costs 25 Elo in Go, some of it helps when
+    games are few)."""
+    capped_value_weight: float = 1.0
+    """Weight of a position in the value loss when its game ended by the length limit and was scored as a
+    draw (AlphaZero: 1; 0.25 keeps many such games from teaching that everything is a draw)."""
     policy_loss: Literal["legal", "all"] = "legal"
     """Softmax of the policy loss over the legal moves, as the search takes it (lc0), or over all actions
     (AlphaZero's published pseudocode)."""
@@ -51,10 +64,25 @@ class TrainerConfig:
     """Positions in the window before the first step."""
     window_positions: int = 500_000
     """Positions in the replay window (AlphaZero: those of the last 1,000,000 games)."""
+    window_growth: bool = False
+    """Draw from fewer, newer positions at the beginning of a run: of N positions that ever came in, from
+    the newest c (1 + beta ((N / c) ^ alpha - 1) / alpha) that fit in the window, c being `window_min`
+    (KataGo: yes, arXiv 1902.10565; AlphaZero: no)."""
+    window_min: int = 20_000
+    """c of `window_growth`, positions: up to here all are drawn from (KataGo: 250,000)."""
+    window_alpha: float = 0.75
+    """Exponent of `window_growth`: 1 keeps a fixed share, smaller ones less and less (KataGo: 0.75)."""
+    window_beta: float = 0.4
+    """Growth per new position of `window_growth` once `window_min` is reached, 0..1 (KataGo: 0.4)."""
     visited_per_position: float = 0.0
     """Room for visited actions in the window, per position; 0: the game's mean number of legal ones."""
-    symmetric: bool = False
-    """See samples through random symmetries of the board, if the game has any (AlphaZero: no)."""
+    symmetric: Literal["auto", "on", "off"] = "auto"
+    """See samples through random symmetries of the board: auto does where the game has any, which are
+    tic-tac-toe (8) and Connect Four (2), not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
+    held_out: float = 0.02
+    """Share of the games, 0..0.5, that are never trained on: at each publishing the loss on 1024 of their
+    newest 8192 positions shows whether the network learns its window by heart; 0 trains on all
+    (AlphaZero: 0). Which games they are is decided by a hash of the uid, the same after a restart."""
     publish_steps: int = 100
     """Steps after which weights are published (AlphaZero: 1000)."""
     publish_seconds: float = 30.0
@@ -71,12 +99,27 @@ class TrainerConfig:
     def check(self) -> TrainerConfig:
         """The same settings, or Fatal(CONFIG) naming the one that is out of range."""
         positive = ("samples_per_position", "window_positions", "publish_steps", "keep_checkpoints")
-        for name in positive:
+        for name in (*positive, "window_min", "window_alpha"):
             if getattr(self, name) <= 0:
                 raise Fatal(f"--{name.replace('_', '-')} must be more than 0", Exit.CONFIG)
-        for name in ("batch", "lr", "min_positions", "cpu_threads", "publish_seconds", "version_slack"):
+        for name in (
+            "batch",
+            "lr",
+            "min_positions",
+            "cpu_threads",
+            "publish_seconds",
+            "version_slack",
+            "cosine_steps",
+        ):
             if getattr(self, name) < 0:
                 raise Fatal(f"--{name.replace('_', '-')} must not be negative", Exit.CONFIG)
+        for name in ("value_q_share", "capped_value_weight", "window_beta"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise Fatal(f"--{name.replace('_', '-')} must be in 0..1", Exit.CONFIG)
+        if not 0 <= self.ema < 1:
+            raise Fatal("--ema must be in 0..1, and not 1: the average would never move", Exit.CONFIG)
+        if not 0 <= self.held_out <= 0.5:
+            raise Fatal("--held-out must be in 0..0.5: the rest is what the network learns from", Exit.CONFIG)
         if self.min_positions > self.window_positions:
             raise Fatal(
                 f"--min-positions {self.min_positions} can never be reached in a window of "

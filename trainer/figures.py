@@ -8,7 +8,7 @@ from typing import Any
 
 from trainer.learning import Turn
 from trainer.store import Totals
-from trainer.train import StepFigures
+from trainer.train import HeldOutFigures, StepFigures
 
 OUTCOMES = {1: "first", 0: "draw", -1: "second"}
 
@@ -23,6 +23,8 @@ class Figures:
     turn: Turn | None = None
     steps: StepFigures | None = None
     """Of the last turn that made any."""
+    held_out: HeldOutFigures | None = None
+    """Of the network published last."""
     weights_version: int = 0
     """Newest version the server has stored."""
     samples: int = 0
@@ -44,7 +46,7 @@ class Figures:
         """The figures of TRAINER_STATUS."""
         games = totals.games.total()
         hours = max(now - self.started, 1.0) / 3600
-        steps = self.steps
+        steps, held_out = self.steps, self.held_out
         return {
             "games": games,
             "positions": totals.positions,
@@ -58,6 +60,8 @@ class Figures:
             "step": self.turn.step if self.turn else 0,
             "policy_loss": round(steps.policy_loss, 5) if steps else None,
             "value_loss": round(steps.value_loss, 5) if steps else None,
+            "held_out_policy_loss": round(held_out.policy_loss, 5) if held_out else None,
+            "held_out_value_loss": round(held_out.value_loss, 5) if held_out else None,
             "policy_entropy": round(steps.policy_entropy, 5) if steps else None,
             "gradient_norm": round(steps.gradient_norm, 5) if steps else None,
             "samples_per_position": round(self.samples / max(totals.positions, 1), 3),
@@ -73,6 +77,9 @@ def log_line(figures: Mapping[str, Any]) -> str:
     loss = "no step yet"
     if figures["policy_loss"] is not None:
         loss = f"policy loss {figures['policy_loss']:.3f}, value loss {figures['value_loss']:.3f}"
+    if figures["held_out_policy_loss"] is not None:
+        held_out = (figures["held_out_policy_loss"], figures["held_out_value_loss"])
+        loss += f" (held out: {held_out[0]:.3f}, {held_out[1]:.3f})"
     line = (
         f"{figures['games']} games, {figures['positions']} positions, step {figures['step']}, {loss}, "
         f"weights {figures['weights_version']}"

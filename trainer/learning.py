@@ -22,11 +22,12 @@ from runtime.exits import Exit, Fatal
 from trainer import checkpoint
 from trainer.checkpoint import Progress
 from trainer.config import TrainerConfig
+from trainer.held_out import HeldOut
 from trainer.optimizers import RECIPES, Recipe
-from trainer.pacing import Pace
+from trainer.pacing import Growth, Pace
 from trainer.sampler import Sampler
 from trainer.store import StoreReader
-from trainer.train import Learner, StepFigures, choose_device
+from trainer.train import HeldOutFigures, Learner, StepFigures, choose_device
 from trainer.window import Window
 
 log = logging.getLogger(__name__)
@@ -41,8 +42,16 @@ def recipe_of(config: TrainerConfig) -> Recipe:
     for name in ("weight_decay", "warmup_steps", "grad_clip"):
         if getattr(config, name) is not None:
             chosen[name] = getattr(config, name)
-    recipe = RECIPES[config.optimizer]
-    return replace(recipe, value_weight=config.value_weight, policy_loss=config.policy_loss, **chosen)
+    for name in (
+        "value_weight",
+        "value_q_share",
+        "capped_value_weight",
+        "ema",
+        "cosine_steps",
+        "policy_loss",
+    ):
+        chosen[name] = getattr(config, name)
+    return replace(RECIPES[config.optimizer], **chosen)
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,7 @@ class Turn:
     step: int
     """Steps made so far."""
     window_positions: int
+    """Positions that steps draw from."""
     figures: StepFigures | None
     """Means over this turn's steps, None if there were none."""
     more: bool
@@ -70,15 +80,22 @@ class Learning:
         self._recipe = recipe
         self._pace = Pace(recipe.batch, config.samples_per_position, config.min_positions)
         self.window = Window(game, config.window_positions, config.visited_per_position)
-        self._sampler = Sampler(game, history, symmetric=config.symmetric)
+        self._held_out = HeldOut(game, config.held_out, config.window_positions, config.visited_per_position)
+        self._growth: Growth | None = None
+        if config.window_growth:
+            self._growth = Growth(config.window_min, config.window_alpha, config.window_beta)
+        self._newest: int | None = None
+        """Positions to draw from, None: all that are in the window."""
+        self._sampler = Sampler(game, history, symmetric=config.symmetric != "off")
         self._rng = np.random.default_rng(config.seed)
         self.samples = 0
         self.version = 0
         """Highest weights version offered so far."""
         self._last_seq = 0
         found = checkpoint.load_newest(folder, game, history)
-        network = found.network if found else _new_network(config, game, history, preset)
-        self._learner = Learner(game, history, network, recipe, choose_device(config.device))
+        played = found.network if found else _new_network(config, game, history, preset)
+        trained = found.trained if found else None
+        self._learner = Learner(game, history, played, recipe, choose_device(config.device), trained)
         if found is not None:
             self._restore(found)
 
@@ -117,7 +134,7 @@ class Learning:
             first = min(first, reader.first_of_newest(self.window.capacity, self._last_seq))
         for seq, data in reader.games(first, newest):
             try:
-                self.window.add(from_bytes(data))
+                self._add(from_bytes(data))
             except ValueError as error:
                 # Stored by another version, or under settings with longer games: still there, not used.
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
@@ -131,7 +148,9 @@ class Learning:
         Raises Fatal if the loss is no longer a number.
         """
         for record in games:
-            self.window.add(record)
+            self._add(record)
+        if self._growth is not None:
+            self._newest = self._growth.positions(positions)
         self._last_seq = max(self._last_seq, last_seq)
         deadline = time.monotonic() + TURN_SECONDS
         steps = self._pace.steps(positions, self.window.positions, self.samples)
@@ -146,24 +165,36 @@ class Learning:
                 Exit.INTERNAL,
             )
         waiting_for = self._pace.waiting_for(positions, self.window.positions, self.samples)
-        return Turn(self.step, self.window.positions, figures, steps > 0, waiting_for)
+        drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
+        return Turn(self.step, drawn_from, figures, steps > 0, waiting_for)
+
+    def _add(self, record: GameRecord) -> None:
+        window = self._held_out.window if self._held_out.takes(record) else self.window
+        window.add(record)
 
     def make_step(self) -> None:
         """One step, whatever the pace."""
-        self._learner.train(self._sampler.sample(self.window, self._rng, self._recipe.batch))
+        samples = self._sampler.sample(self.window, self._rng, self._recipe.batch, self._newest)
+        self._learner.train(samples)
         self.samples += self._recipe.batch
 
+    def held_out(self) -> HeldOutFigures | None:
+        """The loss on games never trained on; None while there are too few."""
+        samples = self._held_out.newest(self._sampler)
+        return None if samples is None else self._learner.evaluate(samples)
+
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
-        """`(version, step, file)` of the network as it is, numbered after all versions known."""
+        """`(version, step, file)` of the network that plays (with `ema` the average), numbered anew."""
         self.version = max(self.version, server_version) + 1
         return self.version, self.step, self._learner.weights(self.version)
 
     def save(self) -> None:
         """Write a checkpoint."""
         progress = Progress(self.step, self.samples, self.version, self._last_seq, self._recipe.optimizer)
-        weights = self._learner.weights(self.version)
+        weights, trained = self._learner.weights(self.version), self._learner.trained_weights()
         state = self._learner.optimizer_state()
-        checkpoint.save(self._folder, progress, weights, state, self._rng, self._config.keep_checkpoints)
+        keep = self._config.keep_checkpoints
+        checkpoint.save(self._folder, progress, weights, state, self._rng, keep, trained)
 
     @property
     def architecture(self) -> str:

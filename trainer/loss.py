@@ -2,7 +2,9 @@
 
 AlphaZero (arXiv 1712.01815): l = (z - v)^2 - pi . log p + c |theta|^2, the last term as the optimizer's
 weight decay. A WDL head takes the cross-entropy of win, draw and loss in place of the square, and p is
-the softmax over the legal moves by default (docs/decisions/0003-policy-loss-over-legal-moves.md).
+the softmax over the legal moves by default (docs/decisions/0003-policy-loss-over-legal-moves.md). Beyond
+the paper, and off by default: the value target may lean towards what the search thought of the position
+(`value_targets`), and a position may weigh less in the value loss than others.
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ class Targets(NamedTuple):
     The entries of a row are the legal actions of that position.
     """
 
-    classes: Tensor
-    """int64[n] 0 win, 1 draw, 2 loss, for the side to move."""
+    wdl: Tensor
+    """float32[n, 3] probability of win, draw, loss for the side to move."""
+    value_weights: Tensor
+    """float32[n] of each sample in the value loss."""
     rows: Tensor
     """int64[entries]"""
     actions: Tensor
@@ -37,6 +41,7 @@ class Losses(NamedTuple):
 
     policy: Tensor
     value: Tensor
+    """Each sample times its weight."""
     policy_entropy: Tensor
     """Of the visits: what `policy` would be for a network that knows them exactly."""
 
@@ -50,7 +55,7 @@ def losses(policy_logits: Tensor, value_logits: Tensor, targets: Targets, form: 
     rows = max(targets.policy_rows, 1)
     policy = -(targets.shares * log_policy(policy_logits, targets)).sum() / rows
     entropy = torch.special.entr(targets.shares).sum() / rows
-    return Losses(policy, value_loss(value_logits.float(), targets.classes), entropy)
+    return Losses(policy, value_loss(value_logits.float(), targets.wdl, targets.value_weights), entropy)
 
 
 def log_policy_over_legal(policy_logits: Tensor, targets: Targets) -> Tensor:
@@ -71,9 +76,27 @@ def log_policy_over_all(policy_logits: Tensor, targets: Targets) -> Tensor:
     return functional.log_softmax(policy_logits.float(), dim=1)[targets.rows, targets.actions]
 
 
-def value_loss(value_logits: Tensor, classes: Tensor) -> Tensor:
-    """Cross-entropy for three logits; squared error to z in {1, 0, -1} for one number before tanh."""
+def value_targets(classes: Tensor, root_values: Tensor, share: float) -> Tensor:
+    """float32[n, 3] win, draw, loss: `(1 - share)` of the outcome and `share` of the root value q.
+
+    classes  int64[n] 0 win, 1 draw, 2 loss;  root_values  float32[n] q in [-1, 1], both for the side to move
+
+    q says how much more is won than lost, not how much is drawn. That comes from the game: one that was
+    drawn makes (q, 1 - q, 0) of a q >= 0 (and the mirror image of a negative one), as much draw as q
+    leaves room for; one that was not makes ((1 + q) / 2, 0, (1 - q) / 2). Win minus loss is q in both.
+    """
+    outcome = functional.one_hot(classes, 3).to(root_values.dtype)
+    drawn = outcome[:, 1] * (1.0 - root_values.abs())
+    decided = 1.0 - drawn
+    search = torch.stack([(decided + root_values) / 2, drawn, (decided - root_values) / 2], dim=1)
+    return (1.0 - share) * outcome + share * search
+
+
+def value_loss(value_logits: Tensor, wdl: Tensor, weights: Tensor) -> Tensor:
+    """Mean of weight times loss: cross-entropy for three logits; for one number before tanh the squared
+    error to win minus loss."""
     if value_logits.shape[1] == 3:
-        return functional.cross_entropy(value_logits, classes)
-    z = 1.0 - classes.float()
-    return functional.mse_loss(torch.tanh(value_logits[:, 0]), z)
+        each = -(wdl * functional.log_softmax(value_logits, dim=1)).sum(dim=1)
+    else:
+        each = (torch.tanh(value_logits[:, 0]) - (wdl[:, 0] - wdl[:, 2])).square()
+    return (weights * each).mean()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,9 @@ from torch import nn
 
 ALPHAZERO_DROPS = ((100_000, 0.1), (300_000, 0.01), (500_000, 0.001))
 """(step, factor of the learning rate from then on): 0.2, 0.02, 0.002, 0.0002 (AlphaZero pseudocode)."""
+
+LAST_SHARE = 0.1
+"""Of the rate, at the end of a cosine."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,14 @@ class Recipe:
     """Largest norm of the gradient; 0: unlimited (AlphaZero: none)."""
     value_weight: float = 1.0
     """Of the value loss, beside 1 for the policy (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
+    value_q_share: float = 0.0
+    """Of the root value in the value target, beside the outcome (AlphaZero: 0)."""
+    capped_value_weight: float = 1.0
+    """Of a position in the value loss when the length ended its game (AlphaZero: 1)."""
+    ema: float = 0.0
+    """Decay a step of the average of the weights that plays; 0: the newest weights play (AlphaZero: 0)."""
+    cosine_steps: int = 0
+    """Steps over which the rate falls to a tenth along a cosine; 0: it does not (AlphaZero: in drops)."""
     policy_loss: str = "legal"
     """Softmax of the policy loss over `legal` or `all` actions (AlphaZero pseudocode: all)."""
 
@@ -44,6 +56,9 @@ class Recipe:
             for first, factor in ALPHAZERO_DROPS:
                 if step >= first:
                     rate = self.lr * factor
+        if self.cosine_steps:
+            done = min(step / self.cosine_steps, 1.0)
+            rate *= LAST_SHARE + (1 - LAST_SHARE) * (1 + math.cos(math.pi * done)) / 2
         return rate
 
 

@@ -1,4 +1,4 @@
-"""How many training steps the games that came in pay for. Pure.
+"""How many training steps the games that came in pay for, and how far back they draw. Pure.
 
 Training a position too often makes the network learn it by heart (a chess run at 4 times did), too
 seldom wastes the games; so steps follow positions at a set ratio, whatever the speed of either side.
@@ -41,3 +41,23 @@ class Pace:
             return f"{missing} more positions before the first step"
         missing = int((samples + self.batch) / self.samples_per_position - positions) + 1
         return f"{max(missing, 1)} more positions for the next step"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A window that grows slower than the games: early ones are worth little once better ones came.
+
+    KataGo, arXiv 1902.10565, section 4.1: N = c (1 + beta ((N_total / c)^alpha - 1) / alpha).
+    """
+
+    smallest: int
+    """c, positions: where all positions so far are still drawn from (KataGo: 250,000)."""
+    alpha: float
+    """KataGo: 0.75."""
+    beta: float
+    """KataGo: 0.4."""
+
+    def positions(self, total: int) -> int:
+        """How many of the newest positions to draw from after `total` ever came in."""
+        growth = ((total / self.smallest) ** self.alpha - 1) / self.alpha
+        return max(int(self.smallest * (1 + self.beta * growth)), 1)

@@ -29,6 +29,10 @@ class Samples:
     """[n, feature words] packed features."""
     classes: npt.NDArray[np.int64]
     """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
+    root_values: npt.NDArray[np.float32]
+    """[n] what the search thought of it, for the side to move, in [-1, 1]."""
+    capped: npt.NDArray[np.uint8]
+    """[n] 1 for a position of a game that its length ended, not the rules."""
     rows: npt.NDArray[np.int64]
     """[entries] ascending; a row without entries is no policy target."""
     actions: npt.NDArray[np.int64]
@@ -64,11 +68,24 @@ class Sampler:
         window.add(record)
         self.make(window, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
-    def sample(self, window: Window, rng: np.random.Generator, count: int) -> Samples:
-        """`count` positions, drawn uniformly and with replacement from a window that is not empty."""
-        numbers = window.first_position + rng.integers(0, window.positions, count)
+    def sample(
+        self, window: Window, rng: np.random.Generator, count: int, newest: int | None = None
+    ) -> Samples:
+        """`count` positions, drawn uniformly and with replacement from a window that is not empty, or from
+        the `newest` positions in it."""
+        first = window.first_position if newest is None else window.newest(newest)
+        numbers = rng.integers(first, window.next_position, count)
         symmetries = rng.integers(0, len(self._cell_maps), count)
         return self.make(window, numbers, symmetries)
+
+    def newest(self, window: Window, limit: int, count: int) -> Samples:
+        """`count` positions spread evenly over the newest `limit` (or as many as there are), as they stood on
+        the board; none twice."""
+        first = window.newest(limit)
+        there = window.next_position - first
+        count = min(count, there)
+        numbers = first + np.arange(count) * there // max(count, 1)
+        return self.make(window, numbers, np.zeros(len(numbers), dtype=np.int64))
 
     def make(
         self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
@@ -81,6 +98,8 @@ class Sampler:
         room = count * self._game.max_legal
         words = np.empty((count, len(self._packed)), dtype=np.uint64)
         classes = np.empty(count, dtype=np.int64)
+        root_values = np.empty(count, dtype=np.float32)
+        capped = np.empty(count, dtype=np.uint8)
         rows = np.empty(room, dtype=np.int64)
         actions = np.empty(room, dtype=np.int64)
         shares = np.empty(room, dtype=np.float32)
@@ -100,8 +119,11 @@ class Sampler:
             self._share_of,
             words,
             classes,
+            root_values,
+            capped,
             rows,
             actions,
             shares,
         )
-        return Samples(words, classes, rows[:entries], actions[:entries], shares[:entries])
+        policy = (rows[:entries], actions[:entries], shares[:entries])
+        return Samples(words, classes, root_values, capped, *policy)

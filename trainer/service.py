@@ -229,6 +229,9 @@ class Service:
 
     async def _publish(self, run: Run) -> None:
         version, step, data = await self._in_learning_thread(run.learning.publish, self._server_version)
+        self._figures.held_out = (
+            await self._in_learning_thread(run.learning.held_out) or self._figures.held_out
+        )
         info = WeightsInfo(
             version, step, hashlib.sha256(data).digest(), len(data), run.game.name, run.learning.architecture
         )

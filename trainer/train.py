@@ -13,7 +13,8 @@ from net.modules import Network
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
-from trainer.loss import Targets, losses
+from trainer.average import Average
+from trainer.loss import Losses, Targets, losses, value_targets
 from trainer.optimizers import Recipe, make_optimizer
 from trainer.sampler import Samples
 
@@ -23,9 +24,17 @@ class StepFigures(NamedTuple):
 
     policy_loss: float
     value_loss: float
+    """Mean over the samples' weights, so that it does not shrink with them."""
     policy_entropy: float
     gradient_norm: float
     """Before clipping."""
+
+
+class HeldOutFigures(NamedTuple):
+    """Losses of the network as it plays, on positions it was not trained on."""
+
+    policy_loss: float
+    value_loss: float
 
 
 def prepare_thread(threads: int) -> None:
@@ -42,10 +51,19 @@ def choose_device(name: str) -> torch.device:
 
 
 class Learner:
-    """Network and optimizer. One thread at a time may use it."""
+    """Network and optimizer. One thread at a time may use it.
+
+    network  what plays. `trained`: tensors of what is trained, if that is another (see `Checkpoint`)
+    """
 
     def __init__(
-        self, game: Game, history: int, network: Network, recipe: Recipe, device: torch.device
+        self,
+        game: Game,
+        history: int,
+        network: Network,
+        recipe: Recipe,
+        device: torch.device,
+        trained: dict[str, Tensor] | None = None,
     ) -> None:
         self._game = game
         self._history = history
@@ -53,6 +71,11 @@ class Learner:
         self._device = device
         self._shape = PlaneShape.of(game, history)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._average: Average | None = None
+        if recipe.ema:
+            self._average = Average(self.network, recipe.ema)
+        if trained is not None:
+            self.network.load_state_dict(trained)
         self.optimizer = make_optimizer(recipe, self.network)
         self.step = 0
         """Steps made so far, those before a restart included."""
@@ -64,11 +87,7 @@ class Learner:
         self.network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = self._recipe.rate(self.step)
-        words, targets = self._upload(samples)
-        planes = unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
-            policy_logits, value_logits = self.network(planes)
-        parts = losses(policy_logits, value_logits, targets, self._recipe.policy_loss)
+        parts, mean_weight = self._losses(self.network, samples)
         self.optimizer.zero_grad(set_to_none=True)
         (parts.policy + self._recipe.value_weight * parts.value).backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(
@@ -76,8 +95,36 @@ class Learner:
         )
         self.optimizer.step()
         self.step += 1
-        self._sums += torch.stack([parts.policy, parts.value, parts.policy_entropy, norm]).detach()
+        if self._average is not None:
+            self._average.follow(self.step)
+        self._sums += torch.stack(
+            [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm]
+        ).detach()
         self._summed += 1
+
+    @property
+    def playing(self) -> Network:
+        """The network that is published: the average if there is one."""
+        return self.network if self._average is None else self._average.network
+
+    def trained_weights(self) -> dict[str, Tensor] | None:
+        """Tensors of the network being trained, None when it is the one that plays."""
+        return None if self._average is None else self.network.state_dict()
+
+    def evaluate(self, samples: Samples) -> HeldOutFigures:
+        """Losses of the network as it would be published now. Changes nothing."""
+        with torch.no_grad():
+            parts, mean_weight = self._losses(self.playing.eval(), samples)
+        return HeldOutFigures(parts.policy.item(), (parts.value / mean_weight).item())
+
+    def _losses(self, network: Network, samples: Samples) -> tuple[Losses, Tensor]:
+        """The losses, and the mean weight of a sample in the value loss."""
+        words, targets = self._upload(samples)
+        planes = unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
+            policy_logits, value_logits = network(planes)
+        parts = losses(policy_logits, value_logits, targets, self._recipe.policy_loss)
+        return parts, targets.value_weights.mean().clamp_min(1e-6)
 
     def figures(self) -> StepFigures | None:
         """Means over the steps since the last call; None if there were none."""
@@ -90,14 +137,14 @@ class Learner:
 
     def weights(self, version: int) -> bytes:
         """The weights file of this moment. Raises Fatal if they are not all numbers."""
-        tensors = self.network.state_dict().values()
+        tensors = self.playing.state_dict().values()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
             raise Fatal(
                 f"the network is not finite at step {self.step}; start again with a smaller --lr "
                 "(training goes on from the last checkpoint)"
             )
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture, self.step, version)
-        return to_bytes(self.network, meta)
+        return to_bytes(self.playing, meta)
 
     def optimizer_state(self) -> dict[str, Any]:
         return self.optimizer.state_dict()
@@ -113,8 +160,10 @@ class Learner:
             return torch.from_numpy(array).to(self._device, non_blocking=True)
 
         policy_rows = int(np.count_nonzero(np.diff(samples.rows))) + (len(samples.rows) > 0)
+        classes, root_values = to_device(samples.classes), to_device(samples.root_values)
         targets = Targets(
-            to_device(samples.classes),
+            value_targets(classes, root_values, self._recipe.value_q_share),
+            1.0 - (1.0 - self._recipe.capped_value_weight) * to_device(samples.capped),
             to_device(samples.rows),
             to_device(samples.actions),
             to_device(samples.shares),

@@ -1,6 +1,6 @@
 """The replay window: the newest positions, in flat arrays that wrap around.
 
-A position costs 13 bytes plus 4 for each action its root visited, so twenty million positions of chess
+A position costs 17 bytes plus 4 for each action its root visited, so twenty million positions of chess
 with some 20 visited actions each fit in 2 GB. Whole games are dropped, oldest first. Features are not
 kept: `trainer.sampler` plays a game again up to the position it wants.
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import Game, State
+from games.spec import PLY_CAP, Game, State
 from protocol.records import POLICY_TARGET, GameRecord
 
 
@@ -31,6 +31,8 @@ class Rings(NamedTuple):
     """[positions] slot of its game in the game ring."""
     visit_offset: npt.NDArray[np.uint32]
     """[positions] first visit, counted from the first visit of its game."""
+    root_value: npt.NDArray[np.float32]
+    """[positions] value of the root after the search, for the side to move."""
     visit_action: npt.NDArray[np.uint16]
     """[visits]"""
     visit_count: npt.NDArray[np.uint16]
@@ -43,6 +45,8 @@ class Rings(NamedTuple):
     """[games]"""
     game_outcome: npt.NDArray[np.int8]
     """[games] +1, 0 or -1 for the first player."""
+    game_capped: npt.NDArray[np.uint8]
+    """[games] 1 when the length ended it and not the rules."""
     game_start: npt.NDArray[np.int32]
     """[games] row of its start position in the table of starts."""
 
@@ -74,12 +78,14 @@ class Window:
             is_target=np.zeros(positions, np.uint8),
             game=np.zeros(positions, np.uint32),
             visit_offset=np.zeros(positions, np.uint32),
+            root_value=np.zeros(positions, np.float32),
             visit_action=np.zeros(visits, np.uint16),
             visit_count=np.zeros(visits, np.uint16),
             game_first=np.zeros(games, np.int64),
             game_visit=np.zeros(games, np.int64),
             game_plies=np.zeros(games, np.int32),
             game_outcome=np.zeros(games, np.int8),
+            game_capped=np.zeros(games, np.uint8),
             game_start=np.zeros(games, np.int32),
         )
         self._start_rows: dict[str, int] = {}
@@ -110,6 +116,15 @@ class Window:
     @property
     def positions(self) -> int:
         return self._next_position - self.first_position
+
+    def newest(self, limit: int) -> int:
+        """Number of the first of the newest `limit` positions (or of as many as are here)."""
+        return max(self.first_position, self._next_position - limit)
+
+    @property
+    def next_position(self) -> int:
+        """Number that the next position will have."""
+        return self._next_position
 
     @property
     def _visits(self) -> int:
@@ -145,6 +160,7 @@ class Window:
         self.rings.game_visit[slot] = self._next_visit
         self.rings.game_plies[slot] = plies
         self.rings.game_outcome[slot] = record.outcome
+        self.rings.game_capped[slot] = record.reason == PLY_CAP
         self.rings.game_start[slot] = self._start_row(record.start)
         self._next_game += 1
         self._next_position += plies
@@ -168,6 +184,7 @@ class Window:
         slot = self._next_game % len(rings.game_first)
         _put(rings.game, at, np.full(record.plies, slot, dtype=np.uint32))
         _put(rings.visit_offset, at, ends - record.visited)
+        _put(rings.root_value, at, record.root_values)
         _put(rings.visit_action, self._next_visit, record.visit_actions)
         _put(rings.visit_count, self._next_visit, record.visits)
 

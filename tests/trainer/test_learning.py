@@ -23,7 +23,7 @@ torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
 CONFIG = TrainerConfig(
-    net="tiny", batch=32, min_positions=50, window_positions=200, device="cpu", cpu_threads=1
+    net="tiny", batch=32, min_positions=50, window_positions=200, device="cpu", cpu_threads=1, held_out=0.0
 )
 
 
@@ -57,17 +57,27 @@ def tensors(one: Learning) -> dict[str, torch.Tensor]:
     return from_bytes(data, game=GAME, history=1)[0].state_dict()
 
 
-def test_resumed_training_makes_the_same_steps(tmp_path: Path) -> None:
+SETTINGS: dict[str, dict[str, object]] = {
+    "as published": {},
+    "everything": {
+        "ema": 0.9, "held_out": 0.1, "window_growth": True, "window_min": 60, "cosine_steps": 8,
+        "value_q_share": 0.3, "capped_value_weight": 0.25,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_resumed_training_makes_the_same_steps(tmp_path: Path, settings: dict[str, object]) -> None:
     """Stopped after 5 steps and resumed, ten steps give the same bits as ten without a stop, though
-    games had gone out of the window."""
+    games had gone out of the window: of what is trained and of what plays."""
     path = stored(tmp_path, games(60))
-    straight, first = learning(tmp_path / "a"), learning(tmp_path / "b")
+    straight, first = learning(tmp_path / "a", **settings), learning(tmp_path / "b", **settings)
     for one in (straight, first):
         fill(one, path, 60)
         for _ in range(5):
             one.make_step()
     first.save()
-    resumed = learning(tmp_path / "b", seed=99)
+    resumed = learning(tmp_path / "b", seed=99, **settings)
     fill(resumed, path, 60)
     for one in (straight, resumed):
         for _ in range(5):
@@ -76,6 +86,28 @@ def test_resumed_training_makes_the_same_steps(tmp_path: Path) -> None:
     expected = tensors(straight)
     for name, tensor in tensors(resumed).items():
         torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
+    ours, theirs = resumed._learner.network.state_dict(), straight._learner.network.state_dict()
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+    assert all(torch.equal(tensor, theirs[name]) for name, tensor in expected.items()) != ("ema" in settings)
+    assert resumed.held_out() == straight.held_out()
+
+
+def test_average_may_be_taken_up_and_given_up_in_a_run(tmp_path: Path) -> None:
+    """A run goes on with `ema` set where there was none, from its weights, and without, from the trained
+    ones."""
+    path = stored(tmp_path, games(60))
+    one = learning(tmp_path / "a")
+    fill(one, path, 60)
+    one.make_step()
+    one.save()
+    averaging = learning(tmp_path / "a", ema=0.9)
+    assert all(torch.equal(tensor, tensors(one)[name]) for name, tensor in tensors(averaging).items())
+    fill(averaging, path, 60)
+    averaging.make_step()
+    averaging.save()
+    without = tensors(learning(tmp_path / "a"))
+    trained = averaging._learner.network.state_dict()
+    assert all(torch.equal(tensor, trained[name]) for name, tensor in without.items())
 
 
 def test_games_that_came_after_the_checkpoint_are_taken_too(tmp_path: Path) -> None:
@@ -152,6 +184,53 @@ def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
         one.publish(0)
 
 
+def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
+    """About the wanted share of games goes aside, the same ones after a restart, and their loss is given;
+    asking for it changes nothing."""
+    path = stored(tmp_path, games(400))
+    one, again, none = (
+        learning(tmp_path / name, held_out=share, window_positions=5000)
+        for name, share in (("a", 0.25), ("b", 0.25), ("c", 0.0))
+    )
+    for each in (one, again, none):
+        fill(each, path, 400)
+    assert 60 < 400 - one.window.games < 140
+    assert again.window.games == one.window.games
+    assert (none.window.games, none.held_out()) == (400, None)
+    first, second = one.held_out(), one.held_out()
+    assert first is not None
+    assert first == second
+    for each in (one, again):
+        each.make_step()
+    expected = tensors(again)
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in tensors(one).items())
+
+
+def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) -> None:
+    """Outcomes drawn at random can be learnt by heart only: the training loss falls, that of others not."""
+    one = learning(tmp_path / "a", held_out=0.5, lr=0.005, window_positions=5000, symmetric="off")
+    fill(one, stored(tmp_path, games(100)), 100)
+    before = one.held_out()
+    for _ in range(300):
+        one.make_step()
+    one._learner.figures()
+    one.make_step()
+    trained, after = one._learner.figures(), one.held_out()
+    assert before is not None
+    assert after is not None
+    assert trained is not None
+    assert trained.value_loss < 0.5 * before.value_loss
+    assert after.value_loss > before.value_loss
+
+
+def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
+    """Steps draw from as many positions as the growth says, within what the window holds."""
+    grown = {"window_growth": True, "window_min": 50, "held_out": 0.0, "window_positions": 1000}
+    one = learning(tmp_path / "a", **grown)
+    assert one.turn(games(100), 100, 400).window_positions == int(50 * (1 + 0.4 * (8**0.75 - 1) / 0.75))
+    assert learning(tmp_path / "b", **grown).turn(games(10), 10, 10**6).window_positions < 100
+
+
 def test_network_of_a_run_cannot_change(tmp_path: Path) -> None:
     """Another --net than the run's is refused, none goes on with the run's."""
     learning(tmp_path / "a").save()
@@ -183,3 +262,25 @@ def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
     """A folder with the checkpoints of another game gives none."""
     learning(tmp_path / "a").save()
     assert checkpoint.load_newest(tmp_path / "a", get_game("connect_four"), 1) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("value_q_share", 1.1), ("capped_value_weight", -0.1), ("window_beta", 2.0), ("window_alpha", 0.0),
+        ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1),
+    ],
+)  # fmt: skip
+def test_setting_out_of_range_is_named(name: str, value: float) -> None:
+    """A setting that makes no sense ends the trainer before anything is begun, with its name."""
+    with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
+        TrainerConfig(**{name: value}).check()  # type: ignore[arg-type]
+    assert caught.value.code == Exit.CONFIG
+
+
+def test_symmetries_are_seen_by_default_where_there_are_any(tmp_path: Path) -> None:
+    """`auto` and `on` see tic-tac-toe through its eight symmetries, `off` as it stands."""
+    maps = [
+        len(learning(tmp_path / mode, symmetric=mode)._sampler._cell_maps) for mode in ("auto", "on", "off")
+    ]
+    assert maps == [8, 8, 1]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.pacing import Pace
+from trainer.pacing import Growth, Pace
 
 PACE = Pace(batch=100, samples_per_position=2.0, min_positions=500)
 
@@ -42,3 +43,17 @@ def test_ratio_is_never_passed(positions: int, samples: int, ratio: float, batch
     if positions:
         assert samples + (steps + 1) * batch > ratio * positions
         assert bool(pace.waiting_for(positions, positions, samples)) == (steps == 0)
+
+
+@pytest.mark.parametrize("factor", [1, 16, 81, 256])
+def test_window_grows_as_katagos(factor: int) -> None:
+    """By hand, as 16^0.75 is 8 and so on: c at c positions, and from there on 8/15 c for each unit."""
+    growth = Growth(300_000, 0.75, 0.4)
+    root = {1: 1, 16: 8, 81: 27, 256: 64}[factor]
+    assert growth.positions(300_000 * factor) == pytest.approx(300_000 + 160_000 * (root - 1), abs=1)
+
+
+def test_young_window_leaves_nothing_out() -> None:
+    """Up to c positions, all that came in are drawn from."""
+    growth = Growth(1000, 0.75, 0.4)
+    assert all(growth.positions(total) >= total for total in range(1001))

@@ -12,7 +12,7 @@ import torch
 from bench.random_games import random_game
 from games import get_game
 from net.architectures import Architecture, build
-from trainer.loss import Targets, losses
+from trainer.loss import Targets, losses, value_loss, value_targets
 from trainer.optimizers import RECIPES, make_optimizer
 from trainer.sampler import Sampler, Samples
 from trainer.train import Learner
@@ -55,8 +55,67 @@ def naive_losses(
 
 
 def targets_of(samples: Samples) -> Targets:
-    arrays = (samples.classes, samples.rows, samples.actions, samples.shares)
-    return Targets(*map(torch.from_numpy, arrays), len(set(samples.rows.tolist())))
+    classes, root_values = torch.from_numpy(samples.classes), torch.from_numpy(samples.root_values)
+    entries = map(torch.from_numpy, (samples.rows, samples.actions, samples.shares))
+    wdl, weights = value_targets(classes, root_values, 0.0), torch.ones(len(classes))
+    return Targets(wdl, weights, *entries, len(set(samples.rows.tolist())))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "q", "search"),
+    [
+        (0, 0.5, (0.75, 0.0, 0.25)),
+        (2, 0.5, (0.75, 0.0, 0.25)),
+        (1, 0.5, (0.5, 0.5, 0.0)),
+        (1, -1.0, (0.0, 0.0, 1.0)),
+        (1, 0.0, (0.0, 1.0, 0.0)),
+    ],
+)
+def test_root_value_in_the_target_keeps_the_draws_of_the_games(
+    outcome: int, q: float, search: tuple[float, float, float]
+) -> None:
+    """Win minus loss is q whatever the outcome was; only a drawn game leaves room for a draw."""
+    targets = [
+        value_targets(torch.tensor([outcome]), torch.tensor([q]), share)[0] for share in (0.0, 1.0, 0.25)
+    ]
+    z = torch.eye(3)[outcome]
+    torch.testing.assert_close(
+        torch.stack(targets), torch.stack([z, torch.tensor(search), 0.75 * z + 0.25 * torch.tensor(search)])
+    )
+
+
+@pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
+def test_soft_and_weighted_value_targets(value_outputs: int) -> None:
+    """Each sample's loss to its soft target, times its weight, as by a plain loop."""
+    rng = np.random.default_rng(3)
+    wdl, weights = rng.dirichlet(np.ones(3), 20), rng.choice([0.25, 1.0], 20)
+    logits = rng.normal(size=(20, value_outputs))
+    expected = 0.0
+    for target, weight, x in zip(wdl, weights, logits, strict=True):
+        if value_outputs == 3:
+            loss = -sum(t * (a - math.log(sum(map(math.exp, x)))) for t, a in zip(target, x, strict=True))
+        else:
+            loss = (target[0] - target[2] - math.tanh(x[0])) ** 2
+        expected += weight * loss / 20
+    tensors = [torch.from_numpy(array) for array in (logits, wdl, weights)]
+    assert value_loss(*tensors).item() == pytest.approx(expected)
+
+
+def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
+    """With weight 0 a batch of capped games leaves the value head alone (but for its decay)."""
+    torch.manual_seed(3)
+    recipe = dataclasses.replace(RECIPES["adamw"], capped_value_weight=0.0, weight_decay=0.0)
+    learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+    samples = some_samples(16)
+    before = learner.network.value.out.weight.clone()
+    learner.train(dataclasses.replace(samples, capped=np.ones(16, np.uint8)))
+    assert torch.equal(learner.network.value.out.weight, before)
+    learner.figures()
+    learner.train(dataclasses.replace(samples, capped=np.arange(16, dtype=np.uint8) % 2))
+    figures = learner.figures()
+    assert figures is not None
+    assert figures.value_loss == pytest.approx(math.log(3), abs=0.05)
+    assert not torch.equal(learner.network.value.out.weight, before)
 
 
 @pytest.mark.parametrize("form", ["legal", "all"])
@@ -126,7 +185,13 @@ def distinct(samples: Samples) -> Samples:
     numbers = np.repeat(np.arange(len(rows)), [len(part) for part in parts])
     entries = np.concatenate(parts)
     return Samples(
-        samples.words[rows], samples.classes[rows], numbers, samples.actions[entries], samples.shares[entries]
+        samples.words[rows],
+        samples.classes[rows],
+        samples.root_values[rows],
+        samples.capped[rows],
+        numbers,
+        samples.actions[entries],
+        samples.shares[entries],
     )
 
 
@@ -136,6 +201,58 @@ def test_rates_of_the_two_recipes() -> None:
     assert [adamw.rate(step) for step in (0, 14, 29, 10**6)] == pytest.approx([1e-3 / 30, 5e-4, 1e-3, 1e-3])
     steps = (0, 99_999, 100_000, 300_000, 500_000)
     assert [alphazero.rate(step) for step in steps] == pytest.approx([0.2, 0.2, 0.02, 0.002, 0.0002])
+
+
+def test_cosine_falls_to_a_tenth_and_stays() -> None:
+    """Half way it stands in the middle, after warming up as ever."""
+    recipe = dataclasses.replace(RECIPES["adamw"], lr=1.0, cosine_steps=1000)
+    rates = [recipe.rate(step) for step in (0, 500, 1000, 10**6)]
+    assert rates == pytest.approx([1 / 30, 0.55, 0.1, 0.1], rel=1e-4)
+
+
+def test_average_is_the_weighted_mean_of_all_steps() -> None:
+    """Weights and running statistics follow by 1 - decay a step, faster in the first steps; the network
+    being trained does not notice."""
+    torch.manual_seed(4)
+    recipes = [dataclasses.replace(RECIPES["adamw"], ema=decay) for decay in (0.5, 0.0)]
+    one, plain = (Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu")) for recipe in recipes)
+    plain.network.load_state_dict(one.network.state_dict())
+    expected = {name: tensor.clone().double() for name, tensor in one.network.state_dict().items()}
+    samples = some_samples(16)
+    for step in range(1, 21):
+        one.train(samples)
+        plain.train(samples)
+        kept = min(0.5, step / (10 + step))
+        for name, tensor in one.network.state_dict().items():
+            expected[name] = kept * expected[name] + (1 - kept) * tensor
+    for name, tensor in one.playing.state_dict().items():
+        assert torch.equal(one.network.state_dict()[name], plain.network.state_dict()[name])
+        if tensor.is_floating_point():
+            torch.testing.assert_close(tensor.double(), expected[name], rtol=1e-4, atol=1e-6)
+    assert int(one.playing.start.norm.num_batches_tracked) == 20
+
+
+def test_averaged_normalisation_is_as_good_as_measured_anew() -> None:
+    """The averaged network loses nothing against itself with running statistics measured on the samples."""
+    torch.manual_seed(5)
+    recipe = dataclasses.replace(RECIPES["adamw"], ema=0.95)
+    learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+    window, sampler, rng = Window(GAME, 2000), Sampler(GAME, 1), np.random.default_rng(6)
+    for _ in range(200):
+        window.add(random_game(GAME, rng, simulations=50))
+    for _ in range(150):
+        learner.train(sampler.sample(window, rng, 64))
+    samples = sampler.newest(window, 2000, 2000)
+    averaged = learner.evaluate(samples)
+    for module in learner.playing.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.reset_running_stats()
+            module.momentum = None
+    learner.playing.train()
+    learner._losses(learner.playing, samples)
+    measured = learner.evaluate(samples)
+    assert averaged.policy_loss == pytest.approx(measured.policy_loss, abs=0.02)
+    assert averaged.value_loss == pytest.approx(measured.value_loss, abs=0.02)
 
 
 def test_adamw_decays_filters_only() -> None:

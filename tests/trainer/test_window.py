@@ -12,7 +12,7 @@ from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry
 
 from bench.random_games import random_game
 from games import get_game
-from games.spec import Game
+from games.spec import PLY_CAP, Game
 from protocol.records import GameRecord
 from trainer.sampler import Sampler, Samples
 from trainer.window import Window
@@ -69,10 +69,12 @@ def test_oldest_games_go_first_and_whole(
 
 @pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.name)
 def test_samples_agree_with_the_slow_twin(game: Game) -> None:
-    """Features, policy shares and outcomes of all positions are those of a plain replay."""
+    """Features, policy shares, outcomes and root values of all positions are those of a plain replay, and
+    those of games that their length ended are marked."""
     window = Window(game, 200)
     naive = NaiveWindow(200, 10**9, 10**9)
-    for record in random_games(game, 1, 12):
+    capped = [random_game(game, np.random.default_rng(2), max_plies=4) for _ in range(3)]
+    for record in [*random_games(game, 1, 12), *capped]:
         window.add(record)
         naive.add(record)
     samples = everything(game, window)
@@ -81,6 +83,8 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
         np.testing.assert_array_equal(samples.words[row], naive_words(game, record, ply, game.history))
         assert policy_of(samples, row) == pytest.approx(naive_policy(game, record, ply))
         assert samples.classes[row] == naive_class(game, record, ply)
+        assert samples.root_values[row] == record.root_values[ply]
+        assert samples.capped[row] == (record.reason == PLY_CAP)
 
 
 @pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.name)
@@ -109,6 +113,24 @@ def test_same_seed_draws_the_same_samples() -> None:
     first, second = (sampler.sample(window, np.random.default_rng(7), 50) for _ in range(2))
     for field in dataclasses.fields(Samples):
         np.testing.assert_array_equal(getattr(first, field.name), getattr(second, field.name))
+
+
+@pytest.mark.parametrize("newest", [1, 30, 10**6])
+def test_only_the_newest_positions_are_drawn(newest: int) -> None:
+    """A limit draws from that many of the newest positions, all of them, whatever games they are cut from."""
+    window = Window(CONNECT_FOUR, 100)
+    for record in random_games(CONNECT_FOUR, 6, 20):
+        window.add(record)
+    sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
+    drawn = sampler.sample(window, np.random.default_rng(8), 2000, newest)
+    last = sampler.newest(window, newest, 100)
+    count = min(newest, window.positions)
+    np.testing.assert_array_equal(last.words, whole.words[-count:])
+    assert {words.tobytes() for words in drawn.words} == {words.tobytes() for words in last.words}
+    some = sampler.newest(window, newest, 7)
+    np.testing.assert_array_equal(
+        some.words, last.words[[i * count // min(7, count) for i in range(min(7, count))]]
+    )
 
 
 def test_game_larger_than_the_window_is_refused() -> None:
