@@ -15,13 +15,14 @@ import numpy as np
 
 from client.remote_evaluator import LeafRefused
 from games.spec import Game
-from protocol.records import POLICY_TARGET, BadRecord, GameRecord
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, BadRecord, GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime.logs import Repeated
 from search.evaluator import Evaluator
 from search.mcts import SearchResult, search
 from search.moves import choose_action
 from search.tree import SearchTree
+from search.trees import tree_for
 
 PAUSE_AFTER_REFUSAL = 5.0
 """Seconds before a coroutine whose game was given up starts another one."""
@@ -84,11 +85,12 @@ async def play_game(
     """
     began = time.monotonic()
     uid = uid or os.urandom(16)
-    tree = SearchTree(game, settings, rng)
+    tree = tree_for(game, settings, rng)
     tree.reset(game.notation.state_from_text(settings.start))
     columns = _Columns()
     while (reason := tree.end_reason()) is None:
-        result = await search(tree, evaluator)
+        is_cheap = settings.cheap_probability > 0 and rng.random() < settings.cheap_probability
+        result = await search(tree, evaluator, is_cheap=is_cheap)
         action = choose_action(result, tree.ply, settings, rng)
         columns.add(action, result, evaluator.version)
         tree.advance(action)
@@ -114,7 +116,7 @@ def _record(
         visit_actions=np.concatenate([result.actions for result in results]).astype(np.uint16),
         visits=np.concatenate([result.visits for result in results]).astype(np.uint16),
         root_values=np.clip(values, -1.0, 1.0),
-        flags=np.full(len(results), POLICY_TARGET, np.uint8),
+        flags=np.array([_flags(result) for result in results], np.uint8),
         versions=np.array(columns.versions, np.uint32),
         outcome=tree.outcome(),
         reason=reason,
@@ -122,6 +124,10 @@ def _record(
         source=player.name,
         seconds=seconds,
     )
+
+
+def _flags(result: SearchResult) -> int:
+    return (POLICY_TARGET if result.is_target else 0) | (IMPROVED_POLICY if result.is_improved else 0)
 
 
 class GamePool:

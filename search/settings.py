@@ -12,7 +12,11 @@ from protocol.settings import SelfPlaySettings
 MAX_SIMULATIONS = 20_000
 """Visit counts travel as uint16, and a kept subtree may triple them."""
 
+ROOTS = ("puct", "gumbel")
 FPU_MODES = ("reduction", "absolute")
+
+CHEAP_PART = 4
+"""A cheap search has this part of the simulations where the settings say nothing."""
 
 
 def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
@@ -22,6 +26,7 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
         history=settings.history or game.history,
         max_plies=settings.max_plies or game.max_plies,
         dirichlet_alpha=settings.dirichlet_alpha or game.dirichlet_alpha,
+        cheap_simulations=settings.cheap_simulations or max(1, settings.simulations // CHEAP_PART),
     )
     _check(resolved)
     if resolved.start:
@@ -49,15 +54,22 @@ def _check(settings: SelfPlaySettings) -> None:
         ("c_init", 0, 1e3),
         ("fpu_reduction", 0, 2),
         ("fpu_value", -1, 1),
+        ("gumbel_considered", 1, 256),
+        ("gumbel_c_visit", 0, 1e4),
+        ("gumbel_c_scale", 0, 10),
         ("root_noise", 0, 1),
         ("dirichlet_alpha", 1e-3, 1e3),
         ("temperature", 0, 100),
         ("temperature_plies", 0, 1e6),
+        ("cheap_probability", 0, 1),
+        ("cheap_simulations", 1, max(1, settings.simulations)),
         ("max_plies", 1, 10_000),
     )
     for name, low, high in ranges:
         value = getattr(settings, name)
         if not low <= value <= high:
             raise ValueError(f"self_play.{name} is {value}, but must lie between {low:g} and {high:g}")
+    if settings.root not in ROOTS:
+        raise ValueError(f"self_play.root is {settings.root!r}, but must be one of {', '.join(ROOTS)}")
     if settings.fpu not in FPU_MODES:
         raise ValueError(f"self_play.fpu is {settings.fpu!r}, but must be one of {', '.join(FPU_MODES)}")

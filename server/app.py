@@ -110,7 +110,7 @@ class App:
             looking = group.create_task(self._look(front, evaluators, view))
             try:
                 if workers:
-                    await compile_rules(self._game.name, stop)
+                    await compile_rules(self._game.name, self._self_play.root, stop)
                 await _first_of(front.one_up, stop.finishing)
                 await _first_of(front.all_up, stop.finishing, seconds=ALL_UP_SECONDS)
                 self._add_workers(players, workers, folder, endpoints)

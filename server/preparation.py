@@ -95,10 +95,10 @@ async def first_weights(config: ServerConfig, history: int, store: WeightsStore,
         return store.add(file.read_bytes(), 0, 0, config.net)
 
 
-async def compile_rules(game: str, stop: Stop) -> None:
-    """Fill the compiler's disk cache once, or see that it is filled."""
+async def compile_rules(game: str, root: str, stop: Stop) -> None:
+    """Fill the compiler's disk cache once, or see that it is filled. `root`: of the settings of self-play."""
     log.info("compiling the rules of %s (first start only, loaded from the cache later) ...", game)
-    said = await output_of("search.warm", game, stop=stop)
+    said = await output_of("search.warm", f"{game}:{root}", stop=stop)
     log.info("%s", said.strip())
 
 

@@ -12,10 +12,11 @@ from client_naive import verify
 from client.remote_evaluator import LeafRefused
 from client.self_play import GamePool, Player, play_game
 from games import get_game
-from protocol.records import GameRecord, from_bytes, to_bytes
+from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
 from search.settings import resolve
+from trainer.verify import Expected, Verifier
 
 GAMES = ("tic_tac_toe", "connect_four")
 
@@ -44,9 +45,35 @@ def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
     records = [play(game, number, reuse_tree=reuse_tree) for number in range(25)]
     for record in records:
         verify(record)
+        assert (record.flags == POLICY_TARGET).all()
         assert from_bytes(to_bytes(record)).uid == record.uid
     assert {1, -1} <= {record.outcome for record in records}
     assert {0, 1} == {record.plies % 2 for record in records}
+
+
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+@pytest.mark.parametrize("reuse_tree", [True, False])
+def test_cheap_searches_are_no_policy_targets(root: str, reuse_tree: bool) -> None:
+    """Half of the plies, chosen at random, of games that the trainer takes."""
+    changes = {"root": root, "reuse_tree": reuse_tree, "cheap_probability": 0.5, "cheap_simulations": 5}
+    records = [play("connect_four", number, **changes) for number in range(8)]
+    expected = Expected.of(settings_for("connect_four", **changes), get_game("connect_four"))
+    for record in records:
+        verify(record)
+        assert Verifier(get_game("connect_four")).check(from_bytes(to_bytes(record)), expected, 0) is None
+    flags = np.concatenate([record.flags for record in records])
+    assert set(flags) == {0, 3 if root == "gumbel" else 1}
+    assert 0.3 < (flags == 0).mean() < 0.7
+
+
+def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
+    """Every ply is a target whose shares sum to the same number; both sides win, and games differ."""
+    records = [play("tic_tac_toe", number, root="gumbel") for number in range(25)]
+    for record in records:
+        verify(record)
+        assert (record.flags == 3).all()
+    assert {1, -1} <= {record.outcome for record in records}
+    assert len({tuple(record.actions.tolist()) for record in records}) > 20
 
 
 def test_the_cap_on_plies_makes_a_draw() -> None:
