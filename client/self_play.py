@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from client.opening import random_opening
 from client.remote_evaluator import LeafRefused
 from games.spec import Game
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, BadRecord, GameRecord
@@ -61,11 +62,16 @@ class _Columns:
     versions: list[int] = field(default_factory=list)
 
     def add(self, action: int, result: SearchResult, version: int) -> None:
-        if result.visits.max() > MOST_VISITS:
+        if result.visits.max(initial=0) > MOST_VISITS:
             raise BadRecord(f"a root action has {result.visits.max()} visits, a record holds {MOST_VISITS}")
         self.actions.append(action)
         self.results.append(result)
         self.versions.append(version)
+
+    def add_unsearched(self, action: int, version: int) -> None:
+        """A ply played without a search: no visits, no target, and 0 for its value."""
+        nothing = SearchResult(np.zeros(0, np.uint16), np.zeros(0, np.int32), 0.0, 0, is_target=False)
+        self.add(action, nothing, version)
 
 
 async def play_game(
@@ -86,8 +92,11 @@ async def play_game(
     began = time.monotonic()
     uid = uid or os.urandom(16)
     tree = tree_for(game, settings, rng)
-    tree.reset(game.notation.state_from_text(settings.start))
+    start = game.notation.state_from_text(settings.start)
+    tree.reset(start)
     columns = _Columns()
+    for action in random_opening(tree, start, settings, rng):
+        columns.add_unsearched(action, evaluator.version)
     while (reason := tree.end_reason()) is None:
         is_cheap = settings.cheap_probability > 0 and rng.random() < settings.cheap_probability
         result = await search(tree, evaluator, is_cheap=is_cheap)

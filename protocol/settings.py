@@ -57,6 +57,12 @@ class SelfPlaySettings:
     beside 600)."""
     reuse_tree: bool = True
     """Keep the subtree of the move played (AlphaGo Zero does), with fresh noise at the new root."""
+    random_share: float = 0.0
+    """Share of games that begin with plies drawn uniformly from the legal ones, from which nothing of the
+    policy is learned (for chess a third of games is advised; AlphaZero: 0)."""
+    random_plies: int = 0
+    """Such a game has 0 to this many of them, each number equally likely; they never end it (12 advised for
+    chess). They count among `temperature_plies`."""
     start: str = ""
     """Start position in the game's notation (chess: FEN); empty is the usual one."""
     seed: int = 0

@@ -61,8 +61,10 @@ def _check(settings: SelfPlaySettings) -> None:
         ("dirichlet_alpha", 1e-3, 1e3),
         ("temperature", 0, 100),
         ("temperature_plies", 0, 1e6),
-        ("cheap_probability", 0, 1),
+        ("cheap_probability", 0, 0.99),
         ("cheap_simulations", 1, max(1, settings.simulations)),
+        ("random_share", 0, 1),
+        ("random_plies", 0, 1000),
         ("max_plies", 1, 10_000),
     )
     for name, low, high in ranges:

@@ -76,6 +76,35 @@ def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
     assert len({tuple(record.actions.tolist()) for record in records}) > 20
 
 
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
+    """0 to 6 plies without visits in half of the games; the trainer takes them."""
+    changes = {"root": root, "random_share": 0.5, "random_plies": 6}
+    records = [play("tic_tac_toe", number, **changes) for number in range(60)]
+    expected = Expected.of(settings_for("tic_tac_toe", **changes), get_game("tic_tac_toe"))
+    verifier = Verifier(get_game("tic_tac_toe"))
+    lengths = []
+    for record in records:
+        verify(record)
+        assert verifier.check(from_bytes(to_bytes(record)), expected, 0) is None
+        random = record.visited == 0
+        lengths.append(int(random.sum()))
+        assert random[: lengths[-1]].all()
+        assert ((record.flags == 0) == random).all()
+    assert set(lengths) == set(range(7))
+    assert 20 <= lengths.count(0) <= 45
+
+
+@pytest.mark.parametrize(("random_plies", "max_plies"), [(9, 9), (1000, 9), (1000, 4)])
+def test_a_random_opening_never_ends_the_game(random_plies: int, max_plies: int) -> None:
+    """Not by the rules and not by the cap: the last ply of each game is searched."""
+    for number in range(30):
+        changes = {"random_plies": random_plies, "random_share": 1.0, "max_plies": max_plies}
+        record = play("tic_tac_toe", number, **changes)
+        assert record.visited[-1] > 0
+        verify(record)
+
+
 def test_the_cap_on_plies_makes_a_draw() -> None:
     """A game that reaches `max_plies` ends there."""
     record = play("connect_four", 0, max_plies=3)

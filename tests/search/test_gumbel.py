@@ -227,7 +227,7 @@ def test_a_cheap_search_has_its_own_simulations_and_no_noise() -> None:
     [
         ({"root": "ucb"}, "root"),
         ({"cheap_simulations": 33}, "cheap_simulations"),
-        ({"gumbel_considered": 0}, "m"),
+        ({"gumbel_considered": 0}, "gumbel_considered"),
     ],
 )
 def test_settings_out_of_range_are_named(change: dict[str, object], word: str) -> None:
