@@ -1,4 +1,4 @@
-"""Random plies at the beginning of a game, so that not all games begin alike."""
+"""Where a game begins: so that not all games begin alike."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import numpy as np
 
 from games.spec import State
 from protocol.settings import SelfPlaySettings
+from search.settings import start_lines
 from search.tree import SearchTree
+
+
+def start_of_game(settings: SelfPlaySettings, rng: np.random.Generator) -> str:
+    """`start`, or in a `start_share` of games one of `start_positions`."""
+    if settings.start_share == 0 or rng.random() >= settings.start_share:
+        return settings.start
+    lines = start_lines(settings.start_positions)
+    return lines[int(rng.integers(len(lines)))]
 
 
 def random_opening(

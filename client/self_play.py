@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from client.opening import random_opening
+from client.opening import random_opening, start_of_game
 from client.remote_evaluator import LeafRefused
 from games.spec import Game
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, BadRecord, GameRecord
@@ -92,7 +92,8 @@ async def play_game(
     began = time.monotonic()
     uid = uid or os.urandom(16)
     tree = tree_for(game, settings, rng)
-    start = game.notation.state_from_text(settings.start)
+    text = start_of_game(settings, rng)
+    start = game.notation.state_from_text(text)
     tree.reset(start)
     columns = _Columns()
     for action in random_opening(tree, start, settings, rng):
@@ -104,20 +105,20 @@ async def play_game(
         columns.add(action, result, evaluator.version)
         tree.advance(action)
     if not columns.actions:
-        raise ValueError(f"the game is over at its start position ({reason}): {settings.start!r}")
+        raise ValueError(f"the game is over at its start position ({reason}): {text!r}")
     seconds = time.monotonic() - began
-    return _record(columns, tree, reason, uid, player or Player(0), seconds)
+    return _record(columns, tree, text, reason, uid, player or Player(0), seconds)
 
 
 def _record(
-    columns: _Columns, tree: SearchTree, reason: str, uid: bytes, player: Player, seconds: float
+    columns: _Columns, tree: SearchTree, start: str, reason: str, uid: bytes, player: Player, seconds: float
 ) -> GameRecord:
     results, settings = columns.results, tree.settings
     values = np.array([result.value for result in results], np.float32)
     return GameRecord(
         uid=uid,
         game=tree.game.name,
-        start=settings.start,
+        start=start,
         max_plies=settings.max_plies,
         simulations=settings.simulations,
         actions=np.array(columns.actions, np.uint16),

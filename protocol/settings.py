@@ -65,5 +65,10 @@ class SelfPlaySettings:
     chess). They count among `temperature_plies`."""
     start: str = ""
     """Start position in the game's notation (chess: FEN); empty is the usual one."""
+    start_positions: str = ""
+    """More start positions in the game's notation, one a line, at most 1000; azserver reads them from its
+    --start-positions file. Games from them say so in their records."""
+    start_share: float = 0.0
+    """Share of games that begin at one of `start_positions`, each equally likely (AlphaZero: 0)."""
     seed: int = 0
     """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""

@@ -35,6 +35,7 @@ from server.preparation import (
     first_weights,
     local_endpoints,
     opened_run,
+    with_start_positions,
 )
 from server.weights import WeightsStore
 
@@ -53,7 +54,7 @@ class App:
         self._config = config
         try:
             self._game: Game = get_game(config.game)
-            self._self_play = resolve(config.self_play, self._game)
+            self._self_play = resolve(with_start_positions(config), self._game)
         except ValueError as error:
             raise Fatal(str(error), Exit.CONFIG) from error
         self._cores = len(os.sched_getaffinity(0))

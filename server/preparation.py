@@ -14,9 +14,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from protocol.messages import WeightsInfo
+from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
@@ -93,6 +95,21 @@ async def first_weights(config: ServerConfig, history: int, store: WeightsStore,
             stop=stop,
         )
         return store.add(file.read_bytes(), 0, 0, config.net)
+
+
+def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
+    """The settings of self-play with the file of start positions read into them. Fatal if it cannot be."""
+    if config.start_positions is None:
+        return config.self_play
+    try:
+        text = config.start_positions.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Fatal(
+            f"the start positions in {config.start_positions} cannot be read ({error}); "
+            "name a text file with one position a line",
+            Exit.CONFIG,
+        ) from error
+    return replace(config.self_play, start_positions=text)
 
 
 async def compile_rules(game: str, root: str, stop: Stop) -> None:

@@ -12,6 +12,7 @@ from client_naive import verify
 from client.remote_evaluator import LeafRefused
 from client.self_play import GamePool, Player, play_game
 from games import get_game
+from protocol.errors import Code
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
@@ -103,6 +104,39 @@ def test_a_random_opening_never_ends_the_game(random_plies: int, max_plies: int)
         record = play("tic_tac_toe", number, **changes)
         assert record.visited[-1] > 0
         verify(record)
+
+
+def test_a_share_of_games_begins_at_one_of_the_start_positions() -> None:
+    """The trainer takes them and the usual start, and no other; comments are no positions."""
+    game = get_game("tic_tac_toe")
+    text = "# corners\nx../.../... \n\n.../.../..x\n"
+    changes = {"start_positions": text, "start_share": 0.5, "random_share": 0.5, "random_plies": 3}
+    settings = settings_for("tic_tac_toe", **changes)
+    expected, verifier = Expected.of(settings, game), Verifier(game)
+    records = [play("tic_tac_toe", number, **changes) for number in range(30)]
+    assert {record.start for record in records} == {"", "x../.../...", ".../.../..x"}
+    assert 8 <= sum(record.start == "" for record in records) <= 22
+    for record in records:
+        assert verifier.check(from_bytes(to_bytes(record)), expected, 0) is None
+    strange = replace(records[0], start=".x./.../...")
+    rejection = verifier.check(strange, expected, 0)
+    assert rejection is not None
+    assert rejection.code == Code.WRONG_SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"start_share": 0.5}, "no start positions"),
+        ({"start_positions": "x../.../...\nnonsense"}, "start_positions: "),
+        ({"start_positions": "xxx/oo./..."}, "over"),
+        ({"start_positions": "x../.../...\n" * 1001}, "at most 1000"),
+    ],
+)
+def test_start_positions_must_be_positions(changes: dict[str, object], word: str) -> None:
+    """Each line is looked at before anybody plays."""
+    with pytest.raises(ValueError, match=word):
+        settings_for("tic_tac_toe", **changes)
 
 
 def test_the_cap_on_plies_makes_a_draw() -> None:
