@@ -47,6 +47,6 @@ help:
 	@echo "make run      install, then play, train and play on (GAME=chess|connect_four|tic_tac_toe MINUTES=0 RUN= ARGS=)"
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make check    ruff, mypy, import-linter"
-	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|memory)"
+	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|targets|memory)"
 	@echo "make format   put the code into shape"
 	@echo "make clean    remove .venv and caches"

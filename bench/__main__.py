@@ -17,6 +17,7 @@ BENCHMARKS = {
     "sampler": "training samples/s from a window of 20 million positions",
     "records": "bytes and microseconds of a game record",
     "remote_evaluator": "a worker's processor time per leaf that travels",
+    "targets": "what PUCT and Gumbel searches teach in labelled Connect Four positions",
     "truth": "Connect Four positions solved/s, seconds to make the endgame tables",
     "memory": "bytes of a waiting leaf, memory of the workers",
 }

@@ -13,15 +13,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from client.opening import random_opening, start_of_game
 from client.remote_evaluator import LeafRefused
 from games.spec import Game
-from protocol.records import POLICY_TARGET, BadRecord, GameRecord
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, BadRecord, GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime.logs import Repeated
 from search.evaluator import Evaluator
 from search.mcts import SearchResult, search
 from search.moves import choose_action
 from search.tree import SearchTree
+from search.trees import tree_for
 
 PAUSE_AFTER_REFUSAL = 5.0
 """Seconds before a coroutine whose game was given up starts another one."""
@@ -60,11 +62,16 @@ class _Columns:
     versions: list[int] = field(default_factory=list)
 
     def add(self, action: int, result: SearchResult, version: int) -> None:
-        if result.visits.max() > MOST_VISITS:
+        if result.visits.max(initial=0) > MOST_VISITS:
             raise BadRecord(f"a root action has {result.visits.max()} visits, a record holds {MOST_VISITS}")
         self.actions.append(action)
         self.results.append(result)
         self.versions.append(version)
+
+    def add_unsearched(self, action: int, version: int) -> None:
+        """A ply played without a search: no visits, no target, and 0 for its value."""
+        nothing = SearchResult(np.zeros(0, np.uint16), np.zeros(0, np.int32), 0.0, 0, is_target=False)
+        self.add(action, nothing, version)
 
 
 async def play_game(
@@ -84,29 +91,34 @@ async def play_game(
     """
     began = time.monotonic()
     uid = uid or os.urandom(16)
-    tree = SearchTree(game, settings, rng)
-    tree.reset(game.notation.state_from_text(settings.start))
+    tree = tree_for(game, settings, rng)
+    text = start_of_game(settings, rng)
+    start = game.notation.state_from_text(text)
+    tree.reset(start)
     columns = _Columns()
+    for action in random_opening(tree, start, settings, rng):
+        columns.add_unsearched(action, evaluator.version)
     while (reason := tree.end_reason()) is None:
-        result = await search(tree, evaluator)
+        is_cheap = settings.cheap_probability > 0 and rng.random() < settings.cheap_probability
+        result = await search(tree, evaluator, is_cheap=is_cheap)
         action = choose_action(result, tree.ply, settings, rng)
         columns.add(action, result, evaluator.version)
         tree.advance(action)
     if not columns.actions:
-        raise ValueError(f"the game is over at its start position ({reason}): {settings.start!r}")
+        raise ValueError(f"the game is over at its start position ({reason}): {text!r}")
     seconds = time.monotonic() - began
-    return _record(columns, tree, reason, uid, player or Player(0), seconds)
+    return _record(columns, tree, text, reason, uid, player or Player(0), seconds)
 
 
 def _record(
-    columns: _Columns, tree: SearchTree, reason: str, uid: bytes, player: Player, seconds: float
+    columns: _Columns, tree: SearchTree, start: str, reason: str, uid: bytes, player: Player, seconds: float
 ) -> GameRecord:
     results, settings = columns.results, tree.settings
     values = np.array([result.value for result in results], np.float32)
     return GameRecord(
         uid=uid,
         game=tree.game.name,
-        start=settings.start,
+        start=start,
         max_plies=settings.max_plies,
         simulations=settings.simulations,
         actions=np.array(columns.actions, np.uint16),
@@ -114,7 +126,7 @@ def _record(
         visit_actions=np.concatenate([result.actions for result in results]).astype(np.uint16),
         visits=np.concatenate([result.visits for result in results]).astype(np.uint16),
         root_values=np.clip(values, -1.0, 1.0),
-        flags=np.full(len(results), POLICY_TARGET, np.uint8),
+        flags=np.array([_flags(result) for result in results], np.uint8),
         versions=np.array(columns.versions, np.uint32),
         outcome=tree.outcome(),
         reason=reason,
@@ -122,6 +134,10 @@ def _record(
         source=player.name,
         seconds=seconds,
     )
+
+
+def _flags(result: SearchResult) -> int:
+    return (POLICY_TARGET if result.is_target else 0) | (IMPROVED_POLICY if result.is_improved else 0)
 
 
 class GamePool:

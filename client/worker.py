@@ -90,7 +90,7 @@ class Worker:
         """Join, compile, open the spool, and set the games going."""
         welcome = await self._first_welcome
         run = self._run = read_welcome(welcome)
-        seconds = await asyncio.to_thread(warm, run.game.name)
+        seconds = await asyncio.to_thread(warm, run.game.name, run.settings.root)
         if seconds > SLOW_COMPILE:
             log.info("compiled the rules and the search of %s in %.1f s", run.game.name, seconds)
         if self._options.warm_only:

@@ -22,6 +22,13 @@ FORMAT = 1
 
 POLICY_TARGET = 1
 """Flag of a ply whose visits are a policy target (a full search)."""
+IMPROVED_POLICY = 2
+"""Flag beside POLICY_TARGET: the visits of this ply are no counts, but shares of the policy that the search
+improved, SHARES in all (`root = gumbel`)."""
+SHARES = 10_000
+"""Sum of the shares of an improved policy."""
+
+_FLAGS = (0, POLICY_TARGET, POLICY_TARGET | IMPROVED_POLICY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +50,11 @@ class GameRecord:
     visit_actions: npt.NDArray[np.uint16]
     """[sum of visited] those actions, ply after ply, ascending within a ply."""
     visits: npt.NDArray[np.uint16]
-    """[sum of visited] their visit counts, never 0."""
+    """[sum of visited] their visit counts, or their shares of an improved policy; never 0."""
     root_values: npt.NDArray[np.float32]
     """[plies] value of the root after search, for the side to move, in [-1, 1]."""
     flags: npt.NDArray[np.uint8]
-    """[plies] POLICY_TARGET."""
+    """[plies] POLICY_TARGET, IMPROVED_POLICY."""
     versions: npt.NDArray[np.uint32]
     """[plies] weights version that answered the last evaluation of that move's search."""
     outcome: int
@@ -188,7 +195,7 @@ def _check(record: GameRecord) -> None:
         length, expected = len(getattr(record, name)), plies if name in _PER_PLY else total
         if length != expected:
             raise BadRecord(f"column {name} has {length} entries, expected {expected}")
-    if (record.flags > POLICY_TARGET).any():
+    if not np.isin(record.flags, _FLAGS).all():
         raise BadRecord("an unknown flag is set")
     if not ((record.root_values >= -1) & (record.root_values <= 1)).all():
         raise BadRecord("a root value is not in [-1, 1]", Code.BAD_VALUES)

@@ -27,8 +27,20 @@ class SelfPlaySettings:
     """In units of value [-1, 1]; not applied at a root with noise (KataGo: 0.2 and 0)."""
     fpu_value: float = 0.0
     """Used by `fpu = absolute` only, in [-1, 1]. -1 means "unvisited is lost": draws only follow."""
+    root: str = "puct"
+    """How root actions are chosen: `puct`, learned from visit counts (AlphaZero), or `gumbel`: sequential
+    halving, learned from the improved policy (Danihelka et al. 2022), for few simulations. With `gumbel`
+    the tree is never reused, and c_base, c_init and the fpu are not used: docs/decisions/0007."""
+    gumbel_considered: int = 16
+    """`root = gumbel`: root actions that are looked at, at most (Gumbel MuZero: 16)."""
+    gumbel_c_visit: float = 50.0
+    """`root = gumbel`: a value v counts (c_visit + most visits of an action) * c_scale * v beside the log
+    of the prior (the paper: 50)."""
+    gumbel_c_scale: float = 0.2
+    """For v in [-1, 1]; 0.1 to 0.3 is advised for chess. The paper's 1.0 for v in [0, 1] would be 0.5."""
     root_noise: float = 0.25
-    """Share of Dirichlet noise in the priors of the root (AlphaZero: 0.25); 0 switches it off."""
+    """Share of Dirichlet noise in the priors of the root (AlphaZero: 0.25); 0 switches it off. With
+    `root = gumbel` there is Gumbel noise instead, in full for any share above 0."""
     dirichlet_alpha: float = 0.0
     """Shape of that noise; 0 takes the game's (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
     temperature: float = 1.0
@@ -37,9 +49,26 @@ class SelfPlaySettings:
     """Plies after which the most visited move is played (AlphaZero: 30)."""
     max_plies: int = 0
     """Length at which a game is scored as a draw; 0 takes the game's (AlphaZero: chess 512)."""
+    cheap_probability: float = 0.0
+    """Share of moves with a cheap search, chosen at random, from which no policy is learned; 0: none
+    (playout cap randomisation, KataGo: 0.75)."""
+    cheap_simulations: int = 0
+    """Simulations of a cheap search, which has no noise; 0 takes a quarter of `simulations` (KataGo: 100
+    beside 600)."""
     reuse_tree: bool = True
     """Keep the subtree of the move played (AlphaGo Zero does), with fresh noise at the new root."""
+    random_share: float = 0.0
+    """Share of games that begin with plies drawn uniformly from the legal ones, from which nothing of the
+    policy is learned (for chess a third of games is advised; AlphaZero: 0)."""
+    random_plies: int = 0
+    """Such a game has 0 to this many of them, each number equally likely; they never end it (12 advised for
+    chess). They count among `temperature_plies`."""
     start: str = ""
     """Start position in the game's notation (chess: FEN); empty is the usual one."""
+    start_positions: str = ""
+    """More start positions in the game's notation, one a line, at most 1000; azserver reads them from its
+    --start-positions file. Games from them say so in their records."""
+    start_share: float = 0.0
+    """Share of games that begin at one of `start_positions`, each equally likely (AlphaZero: 0)."""
     seed: int = 0
     """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""

@@ -38,6 +38,8 @@ CONTROL = np.dtype(
         ("fpu_value", np.float64),
         ("max_plies", np.int32),
         ("max_legal", np.int32),
+        ("gumbel_c_visit", np.float64),
+        ("gumbel_c_scale", np.float64),
         # where the tree stands
         ("nodes", np.int32),  # nodes in use; 0: the root has not been evaluated
         ("edges", np.int32),  # edges in use

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from protocol.records import SHARES
 from search.evaluator import Evaluator
+from search.gumbel import RootScores, integer_shares
+from search.gumbel_tree import GumbelTree
 from search.tree import SearchTree
 
 
@@ -23,30 +26,60 @@ class SearchResult:
     """Of the root, for the side to move, in [-1, 1]."""
     kept: int
     """Visits that came with the kept subtree; sum(visits) == simulations + kept."""
+    is_target: bool = True
+    """Whether a policy is learned from it: not from a cheap search."""
+    is_improved: bool = False
+    """Whether `visits` are shares of the improved policy, SHARES in all, instead of visits."""
+    scores: RootScores | None = None
+    """From a search with `root = gumbel`, unless a win in one was found."""
 
 
-async def search(tree: SearchTree, evaluator: Evaluator) -> SearchResult:
-    """Run `tree.settings.simulations` simulations from the root, which must not be the game's end."""
+async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = False) -> SearchResult:
+    """Run `simulations` simulations of the tree's settings (cheap: `cheap_simulations`) from the root.
+
+    The root must not be the game's end.
+    """
     if not tree.is_expanded:
         tree.expand_root(*await evaluator.evaluate(tree.root_leaf()))
     winning = tree.winning_action()
     if winning is not None:
-        return _proven(winning, tree.settings.simulations)
-    tree.begin()
+        return _proven(winning, tree, is_cheap)
+    tree.begin(is_cheap=is_cheap)
     leaf = tree.select()
     while leaf is not None:
         priors, value = await evaluator.evaluate(leaf)
         leaf = tree.resume(priors, value)
-    return _counted(tree)
+    return _improved(tree, is_cheap) if isinstance(tree, GumbelTree) else _counted(tree, is_cheap)
 
 
-def _proven(action: int, simulations: int) -> SearchResult:
+def _proven(action: int, tree: SearchTree, is_cheap: bool) -> SearchResult:
     """A win in one needs no search: it gets all visits."""
-    return SearchResult(np.array([action], np.uint16), np.array([simulations], np.int32), 1.0, 0)
+    is_improved = isinstance(tree, GumbelTree) and not is_cheap
+    visits = tree.settings.cheap_simulations if is_cheap else tree.settings.simulations
+    visits = SHARES if is_improved else visits
+    arrays = np.array([action], np.uint16), np.array([visits], np.int32)
+    return SearchResult(*arrays, 1.0, 0, is_target=not is_cheap, is_improved=is_improved)
 
 
-def _counted(tree: SearchTree) -> SearchResult:
-    actions, visits = tree.root_visits()
+def _counted(tree: SearchTree, is_cheap: bool) -> SearchResult:
+    arrays = _listed(*tree.root_visits())
+    return SearchResult(*arrays, tree.root_value(), tree.kept, is_target=not is_cheap)
+
+
+def _improved(tree: GumbelTree, is_cheap: bool) -> SearchResult:
+    """The improved policy and its value; a cheap search, being no target, shows its visits instead."""
+    root = tree.root_scores()
+    policy = root.policy
+    column = root.visits if is_cheap else integer_shares(policy, SHARES)
+    arrays = _listed(root.actions, column)
+    value = float(policy @ root.values)
+    return SearchResult(*arrays, value, 0, is_target=not is_cheap, is_improved=not is_cheap, scores=root)
+
+
+def _listed(
+    actions: npt.NDArray[np.uint16], visits: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
+    """What has visits, in the order of actions."""
     order = np.argsort(actions)
     order = order[visits[order] > 0]
-    return SearchResult(actions[order], visits[order], tree.root_value(), tree.kept)
+    return actions[order], visits[order]

@@ -1,20 +1,46 @@
-"""From visit counts to the move played."""
+"""From what a search found to the move played."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from protocol.settings import SelfPlaySettings
+from search.gumbel import RootScores
 from search.mcts import SearchResult
 
 
 def choose_action(
     result: SearchResult, ply: int, settings: SelfPlaySettings, rng: np.random.Generator
 ) -> int:
-    """Sample from visits ** (1 / temperature) for the first plies, then play the most visited action."""
-    if ply >= settings.temperature_plies or settings.temperature == 0:
+    """Sample from visits ** (1 / temperature) for the first plies, then play the most visited action.
+
+    With `root = gumbel` see `choose_by_scores`.
+    """
+    is_drawn = ply < settings.temperature_plies and settings.temperature > 0
+    if result.scores is not None:
+        temperature = settings.temperature if is_drawn and settings.root_noise > 0 else 0.0
+        return choose_by_scores(result.scores, temperature, rng, has_noise=result.is_target)
+    if not is_drawn:
         return int(result.actions[np.argmax(result.visits)])
     weights = (result.visits / result.visits.max()) ** (1.0 / settings.temperature)
     cumulative = np.cumsum(weights)
     drawn = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
     return int(result.actions[min(int(drawn), len(weights) - 1)])
+
+
+def choose_by_scores(
+    root: RootScores, temperature: float, rng: np.random.Generator, *, has_noise: bool
+) -> int:
+    """The winner of sequential halving: of the most visited actions the one with the largest score.
+
+    For the first plies (`temperature` above 0) the noise the search was made with counts too, which draws
+    from the improved policy; it does so exactly at temperature 1. A search without noise (a cheap one) draws
+    then from all actions it visited.
+    """
+    candidates, scores = root.visits == root.visits.max(), root.scores
+    if temperature > 0 and has_noise:
+        scores = scores + temperature * root.noise
+    elif temperature > 0:
+        candidates = root.visits > 0
+        scores = scores + temperature * rng.gumbel(size=len(scores))
+    return int(root.actions[np.argmax(np.where(candidates, scores, -np.inf))])

@@ -7,6 +7,8 @@ expanded, `begin`, `select`, then `resume` with each evaluation until no leaf is
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -131,10 +133,16 @@ class SearchTree:
     def expand_root(self, priors: npt.NDArray[np.float32], value: float) -> None:
         self._kernels.expand_root(self._tree, self._nodes, self._edges, self._actions, priors, value)
 
-    def begin(self) -> None:
-        """Start a search of `simulations` new simulations, with fresh noise at the root."""
-        self._control["remaining"] = self.settings.simulations
-        if self.settings.root_noise > 0:
+    def begin(self, *, is_cheap: bool = False) -> None:
+        """Start a search of `simulations` new simulations, with fresh noise at the root.
+
+        A cheap one has `cheap_simulations`, no noise, and the fpu reduction of every other node.
+        """
+        settings, control = self.settings, self._control
+        control["remaining"] = settings.cheap_simulations if is_cheap else settings.simulations
+        has_noise = settings.root_noise > 0 and not is_cheap
+        control["fpu_reduction_root"] = 0.0 if has_noise else settings.fpu_reduction
+        if has_noise:
             count = int(self._nodes[0]["edge_count"])
             noise = self._rng.dirichlet(np.full(count, self.settings.dirichlet_alpha))
             self._kernels.add_noise(self._nodes, self._edges, noise, self.settings.root_noise)
@@ -191,7 +199,7 @@ class SearchTree:
 
     def _bundle_arrays(self) -> None:
         """The arguments of `select`, kept together because it is called once a leaf."""
-        self._arrays = (
+        self._arrays: tuple[npt.NDArray[Any], ...] = (
             self._tree,
             self._nodes,
             self._edges,

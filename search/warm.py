@@ -1,4 +1,4 @@
-"""`python -m search.warm GAME`: compile a game's rules and search into the disk cache.
+"""`python -m search.warm GAME[:gumbel]`: compile a game's rules and search into the disk cache.
 
 Run once before several workers start, so that they load instead of compiling the same code side by side.
 """
@@ -16,14 +16,15 @@ from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
 from search.mcts import search
 from search.settings import resolve
-from search.tree import SearchTree
+from search.trees import tree_for
 
 
-def warm(game_name: str) -> float:
-    """Play two moves of a tiny search; seconds it took."""
+def warm(game_name: str, root: str = "puct") -> float:
+    """Play two moves of a tiny search with that `root` of SelfPlaySettings; seconds it took."""
     began = time.perf_counter()
     game = get_game(game_name)
-    tree = SearchTree(game, resolve(SelfPlaySettings(simulations=4), game), np.random.default_rng(0))
+    settings = resolve(SelfPlaySettings(simulations=4, root=root), game)
+    tree = tree_for(game, settings, np.random.default_rng(0))
     tree.reset(game.notation.state_from_text(""))
 
     async def two_moves() -> None:
@@ -38,4 +39,4 @@ def warm(game_name: str) -> float:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        print(f"{name}: rules and search ready in {warm(name):.1f} s")
+        print(f"{name}: rules and search ready in {warm(*name.split(':')):.1f} s")

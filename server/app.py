@@ -35,6 +35,7 @@ from server.preparation import (
     first_weights,
     local_endpoints,
     opened_run,
+    with_start_positions,
 )
 from server.weights import WeightsStore
 
@@ -53,7 +54,7 @@ class App:
         self._config = config
         try:
             self._game: Game = get_game(config.game)
-            self._self_play = resolve(config.self_play, self._game)
+            self._self_play = resolve(with_start_positions(config), self._game)
         except ValueError as error:
             raise Fatal(str(error), Exit.CONFIG) from error
         self._cores = len(os.sched_getaffinity(0))
@@ -110,7 +111,7 @@ class App:
             looking = group.create_task(self._look(front, evaluators, view))
             try:
                 if workers:
-                    await compile_rules(self._game.name, stop)
+                    await compile_rules(self._game.name, self._self_play.root, stop)
                 await _first_of(front.one_up, stop.finishing)
                 await _first_of(front.all_up, stop.finishing, seconds=ALL_UP_SECONDS)
                 self._add_workers(players, workers, folder, endpoints)

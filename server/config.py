@@ -44,5 +44,8 @@ class ServerConfig:
     """Seed of the untrained network."""
     cpu_threads: int = 0
     """Threads of each CPU evaluator; 0 shares the cores evenly between them."""
+    start_positions: Path | None = None
+    """Text file of start positions in the game's notation, one a line (# begins a comment); a
+    --self-play.start-share of games begins at one of them."""
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""

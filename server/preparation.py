@@ -14,9 +14,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from protocol.messages import WeightsInfo
+from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
@@ -95,10 +97,25 @@ async def first_weights(config: ServerConfig, history: int, store: WeightsStore,
         return store.add(file.read_bytes(), 0, 0, config.net)
 
 
-async def compile_rules(game: str, stop: Stop) -> None:
-    """Fill the compiler's disk cache once, or see that it is filled."""
+def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
+    """The settings of self-play with the file of start positions read into them. Fatal if it cannot be."""
+    if config.start_positions is None:
+        return config.self_play
+    try:
+        text = config.start_positions.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Fatal(
+            f"the start positions in {config.start_positions} cannot be read ({error}); "
+            "name a text file with one position a line",
+            Exit.CONFIG,
+        ) from error
+    return replace(config.self_play, start_positions=text)
+
+
+async def compile_rules(game: str, root: str, stop: Stop) -> None:
+    """Fill the compiler's disk cache once, or see that it is filled. `root`: of the settings of self-play."""
     log.info("compiling the rules of %s (first start only, loaded from the cache later) ...", game)
-    said = await output_of("search.warm", game, stop=stop)
+    said = await output_of("search.warm", f"{game}:{root}", stop=stop)
     log.info("%s", said.strip())
 
 

@@ -14,6 +14,7 @@ from games import get_game
 from games.chess.actions import DIRECTIONS, KNIGHT_JUMPS
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, Message
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES
 from server.figures import Figures as ServerFigures
 from trainer.figures import Figures as TrainerFigures
 from trainer.store import Totals
@@ -50,6 +51,12 @@ def test_every_end_of_a_game_and_the_size_of_a_position_are_on_the_page(name: st
     assert words is not None
     for history in (1, 8):
         assert int(words[1]) * history + int(words[2] or 0) == game.feature_words(history)
+
+
+def test_the_sum_of_shares_and_the_flags_of_improved_policies_are_on_the_page() -> None:
+    text = section("Games")
+    assert f"exactly **{SHARES}**" in text
+    assert f"{POLICY_TARGET | IMPROVED_POLICY} when they are shares of an improved policy" in text
 
 
 def test_the_packed_example_is_what_the_game_and_a_strange_client_write() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from games.jit import specialise
 from games.spec import PLY_CAP, Game, outcome_for_first_player
 from protocol.errors import Code
-from protocol.records import POLICY_TARGET, GameRecord
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES, GameRecord
 from protocol.settings import SelfPlaySettings
 from trainer import verify_kernel as kernel
 
@@ -40,11 +40,21 @@ class Expected:
     """Start position in the game's notation, empty for the usual one."""
     max_plies: int
     simulations: int
+    improved: bool = False
+    """Whether policy targets may be shares of an improved policy (`root = gumbel`)."""
+    more_starts: frozenset[str] = frozenset()
+    """Other start positions that games of this run may have, letter by letter."""
 
     @classmethod
     def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
         """From the settings in WELCOME, zeros replaced by the game's own values."""
-        return cls(settings.start, settings.max_plies or game.max_plies, settings.simulations)
+        return cls(
+            settings.start,
+            settings.max_plies or game.max_plies,
+            settings.simulations,
+            settings.root == "gumbel",
+            frozenset(settings.start_positions.splitlines() if settings.start_share > 0 else ()),
+        )
 
 
 class Verifier:
@@ -76,10 +86,12 @@ class Verifier:
             return Rejection(Code.WRONG_GAME, f"a game of {record.game!r}; this run plays {self._game.name}")
         for name in ("start", "max_plies", "simulations"):
             found, wanted = getattr(record, name), getattr(expected, name)
-            if found != wanted:
+            if found != wanted and not (name == "start" and found in expected.more_starts):
                 return Rejection(
                     Code.WRONG_SETTINGS, f"{name} is {found!r}, games of this run have {wanted!r}"
                 )
+        if not expected.improved and (record.flags & IMPROVED_POLICY).any():
+            return Rejection(Code.WRONG_SETTINGS, "it has improved policies, this run learns from visits")
         try:
             start = self._game.notation.state_from_text(record.start)
         except ValueError as error:
@@ -190,7 +202,9 @@ class Verifier:
 def _visit_sum(record: GameRecord, ply: int, found: int, most: int) -> Rejection:
     """`most`: the sum with the subtree kept."""
     fresh = record.simulations
-    if not record.flags[ply] & POLICY_TARGET:
+    if record.flags[ply] & IMPROVED_POLICY:
+        wanted = f"expected {SHARES} shares of an improved policy"
+    elif not record.flags[ply] & POLICY_TARGET:
         wanted = f"expected at most {most}, this being no policy target"
     elif most > fresh:
         wanted = f"expected {fresh}, or {most} with the subtree kept"

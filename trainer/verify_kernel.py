@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.spec import Line
-from protocol.records import POLICY_TARGET
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES
 
 FINE = 0
 ILLEGAL_ACTION = 1
@@ -83,11 +83,14 @@ def visits_of(
     return 0
 
 
-def sum_allowed(total: int, simulations: int, kept: int, is_target: bool) -> bool:
+def sum_allowed(total: int, simulations: int, kept: int, is_target: bool, is_improved: bool) -> bool:
     """The root visit rule: `simulations` new visits, on top of the `kept` ones of the subtree or none.
 
-    A ply that is no policy target had a smaller search: its sum is bounded only.
+    A ply that is no policy target had a smaller search: its sum is bounded only. The shares of an improved
+    policy add up to a number of their own.
     """
+    if is_improved:
+        return total == SHARES
     if is_target:
         return total in (simulations, simulations + kept)
     return total <= simulations + kept
@@ -134,15 +137,17 @@ def replay(
         if fault != FINE:
             return fault
         is_target = (flags[ply] & POLICY_TARGET) != 0
-        if not sum_allowed(report[FOUND], simulations, kept, is_target):
+        is_improved = (flags[ply] & IMPROVED_POLICY) != 0
+        if not sum_allowed(report[FOUND], simulations, kept, is_target, is_improved):
             report[WANTED] = simulations + kept
             return VISIT_SUM
         played = visits_of(visit_actions, visits, first, last, action)
-        if is_target and played == 0:
-            # A full search plays what it visited; a ply that is no target may be a random opening's.
+        if is_target and not is_improved and played == 0:
+            # A full search plays what it visited; a ply that is no target may be a random opening's. What
+            # noise chose may have too small a share of an improved policy to be listed.
             report[FOUND] = action
             return VISIT_NOT_PLAYED
-        kept = max(played - 1, 0)
+        kept = 0 if is_improved else max(played - 1, 0)
         first = last
         play(line[ply], action, line[ply + 1])
     report[PLY] = plies

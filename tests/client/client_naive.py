@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from games import get_game
-from protocol.records import POLICY_TARGET, GameRecord
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, GameRecord
 
 
 def visits_of(record: GameRecord) -> list[dict[int, int]]:
@@ -24,20 +24,26 @@ def verify(record: GameRecord) -> None:
     line = np.zeros((record.plies + 1, game.state_words), np.uint64)
     line[0] = game.notation.state_from_text(record.start)
     legal = np.zeros(game.max_legal, np.uint16)
-    kept = None
+    kept = 0
     for ply, (action, visits) in enumerate(zip(record.actions.tolist(), visits_of(record), strict=True)):
         count = game.rules.legal_actions(line, ply + 1, legal)
         assert game.rules.end_reason(line, ply + 1, count, False) == 0, "played on after the end"
         actions = legal[:count].tolist()
-        assert action in visits
         assert set(visits) <= set(actions)
-        total = sum(visits.values())
-        assert total == record.simulations or (kept is not None and total == record.simulations + kept - 1)
-        kept = visits[action]
+        total, most = sum(visits.values()), record.simulations + (kept or 1) - 1
+        flags = record.flags[ply]
+        if flags == POLICY_TARGET:
+            assert action in visits
+            assert total in (record.simulations, most)
+        elif flags == POLICY_TARGET | IMPROVED_POLICY:
+            assert total == 10_000
+        else:
+            assert flags == 0
+            assert total <= most
+        kept = 0 if flags & IMPROVED_POLICY else visits.get(action, 0)
         game.rules.play(line[ply], action, line[ply + 1])
     _verify_end(record, line)
     assert (np.abs(record.root_values) <= 1).all()
-    assert (record.flags == POLICY_TARGET).all()
 
 
 def _verify_end(record: GameRecord, line: np.ndarray) -> None:

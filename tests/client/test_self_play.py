@@ -12,10 +12,12 @@ from client_naive import verify
 from client.remote_evaluator import LeafRefused
 from client.self_play import GamePool, Player, play_game
 from games import get_game
-from protocol.records import GameRecord, from_bytes, to_bytes
+from protocol.errors import Code
+from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
 from search.settings import resolve
+from trainer.verify import Expected, Verifier
 
 GAMES = ("tic_tac_toe", "connect_four")
 
@@ -44,9 +46,97 @@ def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
     records = [play(game, number, reuse_tree=reuse_tree) for number in range(25)]
     for record in records:
         verify(record)
+        assert (record.flags == POLICY_TARGET).all()
         assert from_bytes(to_bytes(record)).uid == record.uid
     assert {1, -1} <= {record.outcome for record in records}
     assert {0, 1} == {record.plies % 2 for record in records}
+
+
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+@pytest.mark.parametrize("reuse_tree", [True, False])
+def test_cheap_searches_are_no_policy_targets(root: str, reuse_tree: bool) -> None:
+    """Half of the plies, chosen at random, of games that the trainer takes."""
+    changes = {"root": root, "reuse_tree": reuse_tree, "cheap_probability": 0.5, "cheap_simulations": 5}
+    records = [play("connect_four", number, **changes) for number in range(8)]
+    expected = Expected.of(settings_for("connect_four", **changes), get_game("connect_four"))
+    for record in records:
+        verify(record)
+        assert Verifier(get_game("connect_four")).check(from_bytes(to_bytes(record)), expected, 0) is None
+    flags = np.concatenate([record.flags for record in records])
+    assert set(flags) == {0, 3 if root == "gumbel" else 1}
+    assert 0.3 < (flags == 0).mean() < 0.7
+
+
+def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
+    """Every ply is a target whose shares sum to the same number; both sides win, and games differ."""
+    records = [play("tic_tac_toe", number, root="gumbel") for number in range(25)]
+    for record in records:
+        verify(record)
+        assert (record.flags == 3).all()
+    assert {1, -1} <= {record.outcome for record in records}
+    assert len({tuple(record.actions.tolist()) for record in records}) > 20
+
+
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
+    """0 to 6 plies without visits in half of the games; the trainer takes them."""
+    changes = {"root": root, "random_share": 0.5, "random_plies": 6}
+    records = [play("tic_tac_toe", number, **changes) for number in range(60)]
+    expected = Expected.of(settings_for("tic_tac_toe", **changes), get_game("tic_tac_toe"))
+    verifier = Verifier(get_game("tic_tac_toe"))
+    lengths = []
+    for record in records:
+        verify(record)
+        assert verifier.check(from_bytes(to_bytes(record)), expected, 0) is None
+        random = record.visited == 0
+        lengths.append(int(random.sum()))
+        assert random[: lengths[-1]].all()
+        assert ((record.flags == 0) == random).all()
+    assert set(lengths) == set(range(7))
+    assert 20 <= lengths.count(0) <= 45
+
+
+@pytest.mark.parametrize(("random_plies", "max_plies"), [(9, 9), (1000, 9), (1000, 4)])
+def test_a_random_opening_never_ends_the_game(random_plies: int, max_plies: int) -> None:
+    """Not by the rules and not by the cap: the last ply of each game is searched."""
+    for number in range(30):
+        changes = {"random_plies": random_plies, "random_share": 1.0, "max_plies": max_plies}
+        record = play("tic_tac_toe", number, **changes)
+        assert record.visited[-1] > 0
+        verify(record)
+
+
+def test_a_share_of_games_begins_at_one_of_the_start_positions() -> None:
+    """The trainer takes them and the usual start, and no other; comments are no positions."""
+    game = get_game("tic_tac_toe")
+    text = "# corners\nx../.../... \n\n.../.../..x\n"
+    changes = {"start_positions": text, "start_share": 0.5, "random_share": 0.5, "random_plies": 3}
+    settings = settings_for("tic_tac_toe", **changes)
+    expected, verifier = Expected.of(settings, game), Verifier(game)
+    records = [play("tic_tac_toe", number, **changes) for number in range(30)]
+    assert {record.start for record in records} == {"", "x../.../...", ".../.../..x"}
+    assert 8 <= sum(record.start == "" for record in records) <= 22
+    for record in records:
+        assert verifier.check(from_bytes(to_bytes(record)), expected, 0) is None
+    strange = replace(records[0], start=".x./.../...")
+    rejection = verifier.check(strange, expected, 0)
+    assert rejection is not None
+    assert rejection.code == Code.WRONG_SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"start_share": 0.5}, "no start positions"),
+        ({"start_positions": "x../.../...\nnonsense"}, "start_positions: "),
+        ({"start_positions": "xxx/oo./..."}, "over"),
+        ({"start_positions": "x../.../...\n" * 1001}, "at most 1000"),
+    ],
+)
+def test_start_positions_must_be_positions(changes: dict[str, object], word: str) -> None:
+    """Each line is looked at before anybody plays."""
+    with pytest.raises(ValueError, match=word):
+        settings_for("tic_tac_toe", **changes)
 
 
 def test_the_cap_on_plies_makes_a_draw() -> None:

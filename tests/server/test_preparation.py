@@ -14,10 +14,22 @@ from runtime.exits import Exit, Fatal
 from server.app import App
 from server.config import ServerConfig
 from server.devices import choose_devices
-from server.preparation import Stopped, first_weights, opened_run, output_of
+from server.preparation import Stopped, first_weights, opened_run, output_of, with_start_positions
 from server.weights import WeightsStore
 
 TWO = ("NVIDIA A", "NVIDIA B")
+
+
+def test_start_positions_are_read_from_their_file(tmp_path: Path) -> None:
+    """As text; which lines are positions is seen later. A file that is not there is named."""
+    file = tmp_path / "starts.txt"
+    config = ServerConfig(game="tic_tac_toe", start_positions=file)
+    with pytest.raises(Fatal, match=r"starts\.txt cannot be read") as fault:
+        with_start_positions(config)
+    assert fault.value.code == Exit.CONFIG
+    file.write_text("x../.../...\n")
+    assert with_start_positions(config).start_positions == "x../.../...\n"
+    assert with_start_positions(ServerConfig(game="tic_tac_toe")).start_positions == ""
 
 
 @pytest.mark.parametrize(

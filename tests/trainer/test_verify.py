@@ -113,6 +113,45 @@ def test_a_wrong_sum_after_a_search_names_both_sums() -> None:
     assert str(rejection) == f"bad_visits: ply 1: {total} visits in all; {sums}"
 
 
+def improved(shares: dict[int, int], next_visits: int = 100) -> GameRecord:
+    """A game of Connect Four whose first ply has these shares, and 100 visits of the move at each other."""
+    record = random_game(GAMES["connect_four"], np.random.default_rng(9))
+    for ply in range(1, record.plies):
+        record = with_visits(record, ply, {int(record.actions[ply]): 100}, flag=1)
+    record = with_visits(record, 1, {int(record.actions[1]): next_visits}, flag=0)
+    return with_visits(record, 0, shares, flag=3)
+
+
+@pytest.mark.parametrize(
+    "first", [{0: 9_000, 6: 1_000}, {0: 10_000}, {3: 10_000}, {0: 60, 6: 40}, {2: 10_001}]
+)
+def test_shares_of_an_improved_policy_have_a_sum_of_their_own(first: dict[int, int]) -> None:
+    """Whether the action played has a share or not."""
+    record, total = improved(first), sum(first.values())
+    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", root="gumbel"), NEWEST)
+    assert (rejection and rejection.code) == naive_verdict(GAMES["connect_four"], record)
+    reason = f"bad_visits: ply 0: {total} visits in all; expected 10000 shares of an improved policy"
+    assert (rejection and str(rejection)) == (None if total == 10_000 else reason)
+
+
+def test_nothing_is_kept_of_shares() -> None:
+    """They were no visits: the next ply is bounded as if it were the first."""
+    record = improved({int(improved({0: 10_000}).actions[0]): 10_000}, next_visits=101)
+    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", root="gumbel"), NEWEST)
+    assert naive_verdict(GAMES["connect_four"], record) == "bad_visits"
+    assert "ply 1: 101 visits in all; expected at most 100" in str(rejection)
+
+
+def test_improved_policies_belong_to_runs_that_ask_for_them() -> None:
+    """A run that learns from visit counts refuses them; one that learns from both takes visit counts."""
+    record = random_game(GAMES["connect_four"], np.random.default_rng(9))
+    assert VERIFIERS["connect_four"].check(record, expected("connect_four", root="gumbel"), NEWEST) is None
+    changed = with_visits(record, 0, {int(record.actions[0]): 10_000}, flag=3)
+    rejection = VERIFIERS["connect_four"].check(changed, expected("connect_four"), NEWEST)
+    assert rejection is not None
+    assert rejection.code == Code.WRONG_SETTINGS
+
+
 def test_start_that_cannot_be_read(name: str) -> None:
     """A start position that is no position is refused, even if the settings ask for it."""
     record = dataclasses.replace(random_game(GAMES[name], np.random.default_rng(4)), start="?!")

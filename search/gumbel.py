@@ -1,0 +1,68 @@
+"""The parts of Gumbel AlphaZero that need no tree: who is visited when, what is learned, what is played.
+
+Danihelka et al., "Policy improvement by planning with Gumbel" (ICLR 2022).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, eq=False)
+class RootScores:
+    """What a search with Gumbel choices knows of each legal action at the root, all arrays [n]."""
+
+    actions: npt.NDArray[np.uint16]
+    visits: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float64]
+    """log prior + sigma(completed q): the logarithm of the improved policy, but for a constant."""
+    values: npt.NDArray[np.float64]
+    """Completed q, for the side to move: the mixed value where there are no visits."""
+    noise: npt.NDArray[np.float64]
+    """The Gumbel noise of this search; zeros in one without."""
+
+    @property
+    def policy(self) -> npt.NDArray[np.float64]:
+        """The improved policy, softmax(scores)."""
+        weights = np.exp(self.scores - self.scores.max())
+        policy: npt.NDArray[np.float64] = weights / weights.sum()
+        return policy
+
+
+@lru_cache(maxsize=1024)
+def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]:
+    """[simulations] for each simulation, how many visits the root action that it takes already has.
+
+    Sequential halving (Karnin et al. 2013) as a list: in each of ceil(log2(considered)) phases every
+    considered action gets the same number of visits, then the better half goes on; two remain to the end.
+    The list is the one in which the paper's own library, mctx, describes it.
+    """
+    if considered <= 1:
+        schedule = np.arange(simulations, dtype=np.int32)
+    else:
+        phases = math.ceil(math.log2(considered))
+        visits: list[int] = []
+        seen, left = 0, considered
+        while len(visits) < simulations:
+            for _ in range(max(1, simulations // (phases * left))):
+                visits += [seen] * left
+                seen += 1
+            left = max(2, left // 2)
+        schedule = np.array(visits[:simulations], dtype=np.int32)
+    schedule.flags.writeable = False
+    return schedule
+
+
+def integer_shares(policy: npt.NDArray[np.float64], total: int) -> npt.NDArray[np.int32]:
+    """Integers proportional to `policy` that sum to exactly `total`: rounded down, then the largest
+    remainders get one more, the first of equals before the others."""
+    exact = policy * (total / policy.sum())
+    shares: npt.NDArray[np.int32] = np.floor(exact).astype(np.int32)
+    missing = total - int(shares.sum())
+    shares[np.argsort(shares - exact, kind="stable")[:missing]] += 1
+    return shares

@@ -1,0 +1,71 @@
+"""The slow, obvious twin of `search.gumbel_kernel`: formulas of the paper on Python objects."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from naive_mcts import Edge, NaiveSearch, Node
+
+from search.gumbel import halving_schedule
+
+
+class NaiveGumbel(NaiveSearch):
+    """Sequential halving at the root, the improved policy below it."""
+
+    def run_gumbel(self, simulations: int, noise: np.ndarray) -> dict[int, int]:
+        _, self.root, value = self.look(self.line)
+        assert self.root is not None
+        self.evaluation = {id(self.root): value}
+        considered = min(self.settings.gumbel_considered, len(self.root.edges))
+        for wanted in halving_schedule(considered, simulations):
+            logits = [math.log(edge.prior) for edge in self.root.edges]
+            scores = np.array(logits) + noise + self.sigma(self.root)
+            scores[[edge.visits != wanted for edge in self.root.edges]] = -math.inf
+            self.simulate_from(self.root.edges[int(np.argmax(scores))])
+        return {edge.action: edge.visits for edge in self.root.edges if edge.visits}
+
+    def completed(self, node: Node) -> np.ndarray:
+        """Appendix D: what was never visited takes a mixture of the network's value and the others'."""
+        visited = [edge for edge in node.edges if edge.visits]
+        visits = sum(edge.visits for edge in visited)
+        mixed = self.evaluation[id(node)]
+        if visited:
+            mass = sum(float(edge.prior) for edge in visited)
+            mean = sum(float(e.prior) * float(e.value_sum) / e.visits for e in visited) / mass
+            mixed = (mixed + visits * mean) / (1 + visits)
+        return np.array([float(e.value_sum) / e.visits if e.visits else mixed for e in node.edges])
+
+    def sigma(self, node: Node) -> np.ndarray:
+        most = max(edge.visits for edge in node.edges)
+        return (self.settings.gumbel_c_visit + most) * self.settings.gumbel_c_scale * self.completed(node)
+
+    def improved(self, node: Node) -> np.ndarray:
+        scores = np.array([math.log(edge.prior) for edge in node.edges]) + self.sigma(node)
+        weights = np.exp(scores - scores.max())
+        return weights / weights.sum()
+
+    def next_edge(self, node: Node) -> Edge:
+        visits = np.array([edge.visits for edge in node.edges])
+        return node.edges[int(np.argmax(self.improved(node) - visits / (1 + visits.sum())))]
+
+    def simulate_from(self, edge: Edge) -> None:
+        line, path = list(self.line), [edge]
+        while True:
+            child = np.zeros(self.game.state_words, np.uint64)
+            self.game.rules.play(line[-1], path[-1].action, child)
+            line.append(child)
+            if path[-1].child is None:
+                break
+            path.append(self.next_edge(path[-1].child))
+        if path[-1].ends_with is None:
+            over, path[-1].child, value = self.look(line)
+            path[-1].ends_with = value if over else None
+            if path[-1].child is not None:
+                self.evaluation[id(path[-1].child)] = value
+        else:
+            value = path[-1].ends_with
+        for passed in reversed(path):
+            value = -value
+            passed.visits += 1
+            passed.value_sum = np.float32(passed.value_sum + np.float32(value))

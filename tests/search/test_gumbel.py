@@ -1,0 +1,235 @@
+"""Gumbel choices: the compiled search against its slow twin, sequential halving, and what is learned."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive_gumbel import NaiveGumbel
+from naive_mcts import hashed_evaluation
+
+from games import get_game
+from protocol.records import SHARES
+from protocol.settings import SelfPlaySettings
+from search.evaluator import Evaluation, UniformEvaluator
+from search.gumbel import RootScores, halving_schedule, integer_shares
+from search.gumbel_tree import GumbelTree
+from search.leaf_batch import Leaf
+from search.mcts import SearchResult, search
+from search.moves import choose_action
+from search.settings import resolve
+from search.tree import SearchTree
+from search.trees import tree_for
+
+GUMBEL = SelfPlaySettings(simulations=32, root="gumbel")
+QUIET = replace(GUMBEL, root_noise=0.0)
+
+
+class HashEvaluator:
+    version = 7
+
+    async def evaluate(self, leaf: Leaf) -> Evaluation:
+        return Evaluation(*hashed_evaluation(leaf.features, leaf.actions))
+
+
+class Bandit:
+    """Knows of no action that it is better; but who has a stone on cell `best` is 0.8 up."""
+
+    version = 0
+
+    def __init__(self, best: int) -> None:
+        self.cell = np.uint64(1 << best)
+
+    async def evaluate(self, leaf: Leaf) -> Evaluation:
+        count, (own, others) = len(leaf.actions), leaf.features[:2]
+        value = 0.8 if own & self.cell else (-0.8 if others & self.cell else 0.0)
+        return Evaluation(np.full(count, 1 / count, np.float32), value)
+
+
+def make_tree(name: str, settings: SelfPlaySettings = QUIET, moves: str = "", seed: int = 5) -> SearchTree:
+    game = get_game(name)
+    tree = tree_for(game, resolve(settings, game), np.random.default_rng(seed))
+    tree.reset(game.notation.state_from_text(""))
+    for move in moves.split():
+        tree.advance(game.notation.action_from_text(tree.state, move))
+    return tree
+
+
+def run(tree: SearchTree, evaluator: object = None, *, is_cheap: bool = False) -> SearchResult:
+    async def main() -> SearchResult:
+        return await search(tree, evaluator or UniformEvaluator(), is_cheap=is_cheap)  # type: ignore[arg-type]
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
+@pytest.mark.parametrize("root_noise", [0.0, 1.0])
+def test_visits_and_the_improved_policy_equal_those_of_the_slow_twin(name: str, root_noise: float) -> None:
+    for simulations in (3, 40, 211):
+        settings = replace(QUIET, simulations=simulations, root_noise=root_noise)
+        tree = make_tree(name, settings)
+        root = run(tree, HashEvaluator()).scores
+        assert root is not None
+        twin = NaiveGumbel(tree.game, tree.settings, [tree.state.copy()])
+        expected = twin.run_gumbel(simulations, root.noise)
+        assert {int(a): int(n) for a, n in zip(root.actions, root.visits, strict=True) if n} == expected
+        np.testing.assert_allclose(root.policy, twin.improved(twin.root), atol=1e-4)
+        np.testing.assert_allclose(root.values, twin.completed(twin.root), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("considered", "simulations", "expected"),
+    [
+        # 4 actions, 2 phases of 8 simulations: 2 visits for each of 4, then 4 for each of 2.
+        (4, 16, "0000 1111 22 33 44 55"),
+        # 2 phases of 5: 1 visit for each of 4, then 2 for each of 2; what is left goes to those two.
+        (4, 10, "0000 11 22 33"),
+        # 3 phases of 5 and a bit: 8 once, then 4 once, then 2 twice.
+        (8, 16, "00000000 1111 22 33"),
+        (5, 3, "000"),
+        (1, 4, "0123"),
+    ],
+)
+def test_sequential_halving_by_hand(considered: int, simulations: int, expected: str) -> None:
+    schedule = halving_schedule(considered, simulations)
+    assert "".join(map(str, schedule)) == expected.replace(" ", "")
+
+
+def test_halving_visits_the_best_half_more() -> None:
+    """16 simulations over 4 of 7 columns without knowledge: 6, 6, 2, 2 visits, and the budget is kept."""
+    tree = make_tree("connect_four", replace(QUIET, simulations=16, gumbel_considered=4))
+    root = run(tree).scores
+    assert root is not None
+    assert root.visits.tolist() == [6, 6, 2, 2, 0, 0, 0]
+
+
+@given(considered=st.integers(1, 64), simulations=st.integers(1, 300))
+def test_a_schedule_can_always_be_followed(considered: int, simulations: int) -> None:
+    """Some considered action has as many visits as each entry says, and no simulation is left over."""
+    visits = [0] * considered
+    for wanted in halving_schedule(considered, simulations).tolist():
+        visits[visits.index(wanted)] += 1
+    assert sum(visits) == simulations
+
+
+@given(st.lists(st.floats(0, 1e3), min_size=1, max_size=60).filter(lambda p: sum(p) > 1e-3))
+def test_shares_sum_to_their_total_and_differ_from_the_policy_by_less_than_one(policy: list[float]) -> None:
+    weights = np.array(policy)
+    shares = integer_shares(weights, SHARES)
+    assert shares.sum() == SHARES
+    assert (shares >= 0).all()
+    assert np.abs(shares - weights / weights.sum() * SHARES).max() < 1 + 1e-6
+
+
+def test_shares_by_hand() -> None:
+    """3.33 each: the first of equals gets what is left."""
+    assert integer_shares(np.ones(3) / 3, 10).tolist() == [4, 3, 3]
+
+
+@pytest.mark.parametrize("simulations", [8, 16])
+def test_few_simulations_are_enough_to_learn_which_action_is_best(simulations: int) -> None:
+    """The target has most of its mass on the good action, which was one in seven before."""
+    tree = make_tree("connect_four", replace(QUIET, simulations=simulations))
+    result = run(tree, Bandit(best=4))
+    assert (int(result.visits.sum()), result.is_improved) == (SHARES, True)
+    shares = dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True))
+    assert shares[4] > 0.7 * SHARES
+    assert choose_action(result, 0, tree.settings, np.random.default_rng(0)) == 4
+    assert 0.6 < result.value <= 0.8
+
+
+def test_an_action_never_visited_keeps_the_share_that_its_prior_gives() -> None:
+    """Its value is completed, so that little knowledge changes the policy little."""
+    tree = make_tree("connect_four", replace(QUIET, simulations=4, gumbel_considered=2))
+    result = run(tree)
+    assert result.visits.max() - result.visits.min() <= 1
+    assert len(result.actions) == 7
+
+
+def test_a_win_in_one_takes_all_shares_and_in_a_cheap_search_all_visits() -> None:
+    tree = make_tree("connect_four", moves="1 2 1 2 1 2")
+    result = run(tree)
+    assert (result.actions.tolist(), result.visits.tolist(), result.value) == ([0], [SHARES], 1.0)
+    cheap = run(make_tree("connect_four", moves="1 2 1 2 1 2"), is_cheap=True)
+    assert (cheap.visits.tolist(), cheap.is_target, cheap.is_improved) == ([8], False, False)
+
+
+def test_without_noise_two_searches_of_a_position_are_the_same_and_with_noise_they_are_not() -> None:
+    for settings, is_same in ((QUIET, True), (GUMBEL, False)):
+        tree = make_tree("connect_four", replace(settings, gumbel_considered=3))
+        first, second = run(tree, HashEvaluator()).scores, run(tree, HashEvaluator()).scores
+        assert first is not None
+        assert second is not None
+        assert (first.visits.tolist() == second.visits.tolist()) == is_same
+
+
+def test_a_search_begins_with_a_fresh_root_after_each_move() -> None:
+    tree = make_tree("connect_four")
+    for _ in range(3):
+        result = run(tree, HashEvaluator())
+        assert result.scores is not None
+        assert int(result.scores.visits.sum()) == 32
+        tree.advance(int(result.actions[0]))
+        assert (tree.kept, tree.is_expanded) == (0, False)
+
+
+def test_arrays_that_are_too_small_grow_without_changing_the_search() -> None:
+    roomy, tight = make_tree("connect_four"), make_tree("connect_four")
+    tight._nodes, tight._edges = tight._nodes[:3].copy(), tight._edges[:22].copy()
+    tight._bundle_arrays()
+    expected, result = run(roomy, HashEvaluator()), run(tight, HashEvaluator())
+    assert result.visits.tolist() == expected.visits.tolist()
+
+
+def scores(visits: list[int], values: list[float], noise: list[float]) -> SearchResult:
+    root = RootScores(
+        np.array([3, 5, 9], np.uint16),
+        np.array(visits, np.int32),
+        np.array(values),
+        np.array(values),
+        np.array(noise),
+    )
+    return SearchResult(root.actions, root.visits, 0.0, 0, is_improved=True, scores=root)
+
+
+def test_the_move_is_the_best_of_the_most_visited_with_noise_in_the_first_plies_only() -> None:
+    result = scores([4, 4, 1], [1.0, 0.5, 7.0], [0.0, 2.0, 0.0])
+    rng = np.random.default_rng(0)
+    assert choose_action(result, 0, replace(GUMBEL, temperature_plies=1), rng) == 5
+    assert choose_action(result, 1, replace(GUMBEL, temperature_plies=1), rng) == 3
+    assert choose_action(result, 0, replace(QUIET, temperature_plies=1), rng) == 3
+
+
+def test_a_cheap_search_draws_from_the_improved_policy_of_what_it_visited() -> None:
+    result = replace(scores([2, 1, 0], np.log([0.6, 0.4, 9.0]).tolist(), [0.0] * 3), is_target=False)
+    rng = np.random.default_rng(0)
+    drawn = [choose_action(result, 0, GUMBEL, rng) for _ in range(2000)]
+    assert {a: round(drawn.count(a) / 2000, 1) for a in (3, 5, 9)} == {3: 0.6, 5: 0.4, 9: 0.0}
+    assert choose_action(result, 99, GUMBEL, rng) == 3
+
+
+def test_a_cheap_search_has_its_own_simulations_and_no_noise() -> None:
+    for root, kind in (("puct", SearchTree), ("gumbel", GumbelTree)):
+        settings = replace(GUMBEL, root=root, cheap_simulations=9)
+        one, other = (make_tree("connect_four", settings, seed=seed) for seed in (1, 2))
+        assert type(one) is kind
+        result = run(one, HashEvaluator(), is_cheap=True)
+        assert (int(result.visits.sum()), result.is_target) == (9, False)
+        assert result.visits.tolist() == run(other, HashEvaluator(), is_cheap=True).visits.tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"root": "ucb"}, "root"),
+        ({"cheap_simulations": 33}, "cheap_simulations"),
+        ({"gumbel_considered": 0}, "gumbel_considered"),
+    ],
+)
+def test_settings_out_of_range_are_named(change: dict[str, object], word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        resolve(replace(GUMBEL, **change), get_game("tic_tac_toe"))  # type: ignore[arg-type]
