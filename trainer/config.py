@@ -65,6 +65,8 @@ class TrainerConfig:
     """Newest checkpoints that are kept."""
     version_slack: int = 16
     """Weights versions by which a game may be ahead of what this trainer knows of."""
+    alert_games: int = 256
+    """Games in a stretch; alerts (docs/report.md) compare the newest stretches. 0: no alerts."""
     seed: int = 0
     """Of a new network and of the draws from the window."""
 
@@ -74,7 +76,9 @@ class TrainerConfig:
         for name in positive:
             if getattr(self, name) <= 0:
                 raise Fatal(f"--{name.replace('_', '-')} must be more than 0", Exit.CONFIG)
-        for name in ("batch", "lr", "min_positions", "cpu_threads", "publish_seconds", "version_slack"):
+        for name in (
+            "batch", "lr", "min_positions", "cpu_threads", "publish_seconds", "version_slack", "alert_games",
+        ):  # fmt: skip
             if getattr(self, name) < 0:
                 raise Fatal(f"--{name.replace('_', '-')} must not be negative", Exit.CONFIG)
         if self.min_positions > self.window_positions:
