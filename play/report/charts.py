@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -21,6 +20,9 @@ Curves = dict[str, tuple[list[float], list[float]]]
 """Places and values by label."""
 VERSIONS = "weights version"
 STEPS = "training step"
+OUTCOME_COLOURS = ("#1f6fb2", "#b9b9b9", "#d9822b")
+SPANS = 30
+"""Spans of time whose games are counted."""
 COMMON = 6
 """End reasons with a colour of their own."""
 FEWEST = 20
@@ -82,7 +84,7 @@ def result_charts(bins: Sequence[Bin]) -> list[Chart]:
     def outcomes(axis: Axes) -> None:
         names = {1: "first player wins", 0: "draw", -1: "second player wins"}
         shares = {name: [one.outcomes[key] / one.games for one in bins] for key, name in names.items()}
-        areas(axis, labels, shares, VERSIONS)
+        areas(axis, labels, shares, VERSIONS, OUTCOME_COLOURS)
 
     def ends(axis: Axes) -> None:
         together: Counter[str] = sum((one.reasons for one in bins), Counter())
@@ -153,7 +155,7 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
         chart(
             "Are root values right?",
             "Games in which the root said v should end with v in the mean: the dashed line. Flatter: the "
-            "values are too sure.",
+            "values are too sure; steeper: too timid.",
             lambda axis: _calibration(axis, found),
         ),
     ]  # fmt: skip
@@ -195,10 +197,14 @@ def speed_chart(times: Sequence[tuple[int, float]]) -> list[Chart]:
 
 
 def speeds(times: Sequence[tuple[int, float]]) -> tuple[list[float], list[float]]:
-    """(hours since the first moment, games an hour) in the middle between two moments."""
-    hours, rates = [], []
-    for (game, when), (later_game, later) in itertools.pairwise(times):
-        if later > when:
-            hours.append(((when + later) / 2 - times[0][1]) / 3600)
-            rates.append(3600 * (later_game - game) / (later - when))
-    return hours, rates
+    """(middle in hours since the first moment, games an hour) of spans of equal time.
+
+    Equal time and not equal games, because games of the same length end together.
+    """
+    if len(times) < 2 or times[-1][1] <= times[0][1]:
+        return [], []
+    games, when = (np.array(column, float) for column in zip(*times, strict=True))
+    edges = np.linspace(when[0], when[-1], min(SPANS, len(times)) + 1)
+    played = np.diff(np.interp(edges, np.maximum.accumulate(when), games))
+    hours = (edges - when[0]) / 3600
+    return ((hours[1:] + hours[:-1]) / 2).tolist(), (played / np.diff(hours)).tolist()

@@ -13,7 +13,7 @@ from play.rating.plots import new_figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZE = (6.2, 3.5)
+SIZE = (4.9, 3.0)
 """Inches."""
 COLOURS = ("#1f6fb2", "#d9822b", "#3a9d5d", "#b2452f", "#7d5ba6", "#8c8c8c", "#c9a227", "#4aa3a2")
 
@@ -44,7 +44,7 @@ def chart(title: str, caption: str, draw: Callable[[Axes], None]) -> Chart:
     axis.set_axisbelow(True)
     axis.grid(visible=True, color="#e4e4e4", linewidth=0.6)
     handles, _ = axis.get_legend_handles_labels()
-    if handles:
+    if len(handles) > 1:
         axis.legend(loc="best", fontsize=8, framealpha=0.85)
     stream = io.BytesIO()
     # Words stay words: a tenth of the size, and they can be searched for.
@@ -69,18 +69,24 @@ def lines(
     axis.set_xlabel(x)
     axis.set_ylabel(y)
     if zero:
-        axis.set_ylim(bottom=0)
+        highest = max((max(values, default=0.0) for _, values in curves.values()), default=0.0)
+        axis.set_ylim(0, 1.08 * highest or 1.0)
 
 
-def areas(axis: Axes, labels: Sequence[str], shares: Mapping[str, Sequence[float]], x: str) -> None:
+def areas(
+    axis: Axes,
+    labels: Sequence[str],
+    shares: Mapping[str, Sequence[float]],
+    x: str,
+    colours: Sequence[str] = COLOURS,
+) -> None:
     """Shares that add up to 1, one above the other; a place on the x axis for each label."""
     places: list[float] = list(range(len(labels)))
     wide = {name: list(values) for name, values in shares.items()}
     if len(labels) == 1:
         # An area needs two places.
         places, wide = [-0.5, 0.5], {name: values * 2 for name, values in wide.items()}
-    colours = [COLOURS[at % len(COLOURS)] for at in range(len(wide))]
-    axis.stackplot(places, *wide.values(), labels=list(wide), colors=colours, alpha=0.85)
+    axis.stackplot(places, *wide.values(), labels=list(wide), colors=list(colours), alpha=0.85)
     axis.set_ylim(0, 1)
     axis.set_xlim(places[0], places[-1])
     axis.set_ylabel("share of games")

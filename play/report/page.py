@@ -23,7 +23,8 @@ figure{margin:0;padding:.6rem;border:1px solid #e2e2e2;border-radius:6px}figure 
 figcaption,.caption{color:#555;font-size:.85rem}
 table{border-collapse:collapse;font-size:.9rem}td,th{padding:.15rem .8rem .15rem 0}
 td,th{text-align:left;vertical-align:top}
-td+td,th+th{font-variant-numeric:tabular-nums}.facts{display:flex;flex-wrap:wrap;gap:2rem}
+td+td,th+th{font-variant-numeric:tabular-nums}
+.facts{columns:3 340px}.facts>div{break-inside:avoid;margin-bottom:1rem}
 .alert{border-left:5px solid #b2452f;background:#fbeeea;padding:.5rem .8rem;margin:.5rem 0}
 .well{border-left:5px solid #3a9d5d;background:#eef7f0;padding:.5rem .8rem}
 .boards{display:flex;flex-wrap:wrap;gap:1rem}.boards>div{max-width:240px}.board{width:230px}
@@ -91,7 +92,7 @@ def _text(value: Any) -> str:
         return ", ".join(f"{str(key).replace('_', ' ')} {_text(one)}" for key, one in value.items()) or "-"
     if isinstance(value, bool) or value is None or value == "":
         return {True: "yes", False: "no", None: "-", "": "-"}[value]
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) and value >= 100_000 else str(value)
 
 
 def _games(report: Report) -> Iterable[str]:
