@@ -43,6 +43,10 @@ class Balanced(HTMLParser):
         assert self.open.pop() == tag
 
 
+def no_charts(*_: object) -> list[object]:
+    return []
+
+
 def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
@@ -84,9 +88,8 @@ def test_a_report_is_one_whole_page_for_every_game(
 def test_a_collapse_is_on_the_page_and_on_stderr(tmp_path: Path, monkeypatch, capsys) -> None:
     """With the numbers and what to change, also in the terminal; the path alone is on stdout."""
     run = collapsed_run(tmp_path / "run")
-    monkeypatch.setattr(page, "_section", lambda title, charts: [])
-    monkeypatch.setattr(page, "result_charts", lambda bins: [])
-    monkeypatch.setattr(page, "sample_charts", lambda binned, sample: [])
+    for charts in ("training_charts", "result_charts", "sample_charts", "speed_chart"):
+        monkeypatch.setattr(page, charts, no_charts)
     assert report(monkeypatch, run) == Exit.OK
     text, printed = (run / "report.html").read_text(), capsys.readouterr()
     assert printed.out == f"{run / 'report.html'}\n"
