@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from play.games.reading import GamesFile
 
 BINS = 24
-"""Most bins on an axis."""
+"""Bins on an axis, about; twice as many at the very most."""
 SMALLEST = 30
 """Games in a bin, if there are so many."""
 

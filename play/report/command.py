@@ -31,7 +31,7 @@ class ReportConfig:
     out: Path | None = None
     """File to write; not given: report.html in the run's folder."""
     games: int = 200
-    """Games read whole in each of at most 24 bins of weights versions."""
+    """Games read whole in each of about 24 bins of weights versions."""
 
 
 def main() -> int:
