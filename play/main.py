@@ -15,6 +15,7 @@ COMMANDS = {
     "scaling": ("play.rating.scaling", "Elo over simulations per move"),
     "openings": ("play.rating.openings", "common human openings in self-play over training"),
     "games": ("play.games.command", "list, show, export, verify and count a run's games"),
+    "report": ("play.report.command", "one page on how a run is going, with alerts"),
     "truth": ("play.truth.command", "errors against positions whose result is known"),
     "known": ("play.truth.make", "make the known truth: solver labels, endgame tables"),
 }

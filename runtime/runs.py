@@ -4,6 +4,7 @@ runs/NAME/run.json       what the run is: game, history, when it was made
          config.toml     settings as last used
          games.db        finished games (trainer)
          figures.json    the trainer's figures, as last written
+         figures.jsonl   the same over time, a line now and then
          weights/        published networks by content hash, current.json
          checkpoints/    the trainer's state
          logs/ spool/ tensorboard/
@@ -38,6 +39,7 @@ class RunFolder:
         self.config = self.path / "config.toml"
         self.games = self.path / "games.db"
         self.figures = self.path / "figures.json"
+        self.figures_log = self.path / "figures.jsonl"
         self.weights = self.path / "weights"
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "logs"

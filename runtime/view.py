@@ -42,12 +42,14 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         ("weights version", _count(figures.get("weights_version"))),
         ("workers, clients", f"{_count(sessions.get('workers'))}, {_count(sessions.get('clients'))}"),
         ("trainer", _trainer_state(figures)),
+        *(("alert", str(text)) for text in trainer.get("alerts") or ()),
     ]  # fmt: skip
 
 
 def line(figures: Figures) -> str:
     """The most important of it in one line."""
     trainer: Figures = figures.get("trainer") or {}
+    alerts = "".join(f", ALERT {text}" for text in trainer.get("alerts") or ())
     sessions: Figures = figures.get("sessions") or {}
     return (
         f"games {_count(trainer.get('games'))} ({_count(trainer.get('games_per_h'))}/h)"
@@ -57,7 +59,7 @@ def line(figures: Figures) -> str:
         f", loss {_number(trainer.get('policy_loss'), 3)} + {_number(trainer.get('value_loss'), 3)}"
         f", weights {_count(figures.get('weights_version'))}"
         f", workers {_count(sessions.get('workers'))}, clients {_count(sessions.get('clients'))}"
-        f", trainer {_trainer_state(figures)}"
+        f", trainer {_trainer_state(figures)}{alerts}"
     )
 
 

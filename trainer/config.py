@@ -93,6 +93,8 @@ class TrainerConfig:
     """Newest checkpoints that are kept."""
     version_slack: int = 16
     """Weights versions by which a game may be ahead of what this trainer knows of."""
+    alert_games: int = 256
+    """Games in a stretch; alerts (docs/report.md) compare the newest stretches. 0: no alerts."""
     seed: int = 0
     """Of a new network and of the draws from the window."""
 
@@ -110,6 +112,7 @@ class TrainerConfig:
             "publish_seconds",
             "version_slack",
             "cosine_steps",
+            "alert_games",
         ):
             if getattr(self, name) < 0:
                 raise Fatal(f"--{name.replace('_', '-')} must not be negative", Exit.CONFIG)

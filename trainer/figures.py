@@ -30,6 +30,8 @@ class Figures:
     samples: int = 0
     architecture: str = ""
     rejected: Mapping[str, int] = field(default_factory=dict)
+    alerts: list[str] = field(default_factory=list)
+    """Signs that the run does not learn, seen now."""
 
     def begin(self, totals: Totals, rejected: Mapping[str, int], architecture: str) -> None:
         """The run is open; `rejected` is counted up by whoever checks games."""
@@ -69,6 +71,7 @@ class Figures:
             "rejected": dict(self.rejected),
             "architecture": self.architecture,
             "waiting_for": self.turn.waiting_for if self.turn else "",
+            "alerts": list(self.alerts),
         }
 
 

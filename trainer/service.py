@@ -39,6 +39,7 @@ from trainer.learning import cpu_threads
 from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
 from trainer.run_setup import Run, open_run
 from trainer.train import prepare_thread
+from trainer.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -107,12 +108,13 @@ class Service:
         self._figures.begin(run.store.totals, run.intake.rejected, run.learning.architecture)
         self._figures.weights_version = self._server_version
         self._last_seq = run.store.newest
-        curves = Curves(run.folder.tensorboard)
+        curves = Curves(run.folder.tensorboard, run.folder.figures_log)
+        watch = Watch(run.game, self._config.alert_games)
         tasks = [
-            group.create_task(self._take_games(run, stop)),
+            group.create_task(self._take_games(run, watch, stop)),
             group.create_task(self._train(run, stop)),
         ]
-        reporting = group.create_task(self._report(run, curves))
+        reporting = group.create_task(self._report(run, watch, curves))
         self._work_came.set()
         await stop.finishing.wait()
         self._games_came.set()
@@ -171,7 +173,7 @@ class Service:
 
     # ---- games in ----
 
-    async def _take_games(self, run: Run, stop: Stop) -> None:
+    async def _take_games(self, run: Run, watch: Watch, stop: Stop) -> None:
         loop = asyncio.get_running_loop()
         while not stop.finishing.is_set() or self._jobs:
             await self._games_came.wait()
@@ -182,6 +184,7 @@ class Service:
                 result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
                 self._acknowledge(result.done)
                 self._fresh.extend(result.games)
+                watch.on_games(result.games, self._server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
 
@@ -256,14 +259,15 @@ class Service:
 
     # ---- figures ----
 
-    async def _report(self, run: Run, curves: Curves) -> None:
+    async def _report(self, run: Run, watch: Watch, curves: Curves) -> None:
         next_line = time.monotonic()
         while True:
             await asyncio.sleep(STATUS_SECONDS)
             now = time.monotonic()
             figures = self._figures.as_dict(run.store.totals, now)
+            figures["alerts"] = self._figures.alerts = watch.alerts(figures)
             self._connection.send(TrainerStatus(figures))
-            curves.write(figures)
+            curves.write(figures, now)
             if now >= next_line:
                 log.info("%s", log_line(figures))
                 next_line = now + LOG_SECONDS

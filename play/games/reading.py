@@ -6,7 +6,7 @@ writer, but one that reads for long would keep SQLite from folding its log back 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +109,12 @@ class GamesFile:
             there = f"its {count} games have the numbers {low} to {high}" if count else "it has no games yet"
             raise Fatal(f"{self.path} has no game {seq}; {there}", Exit.BAD_DATA)
         return Stored(*rows[0])
+
+    def numbered(self, numbers: Sequence[int]) -> list[Stored]:
+        """Those of the games (at most PAGE) that there are, oldest first, with their records."""
+        places = ",".join("?" * len(numbers))
+        sql = f"SELECT {_COLUMNS}, data FROM games WHERE seq IN ({places}) ORDER BY seq"
+        return [Stored(*row) for row in self.query(sql, *numbers)]
 
     def close(self) -> None:
         self._connection.close()

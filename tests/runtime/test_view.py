@@ -61,6 +61,15 @@ def test_a_waiting_trainer_says_for_what() -> None:
     assert "trainer waiting for more games" in line({**FIGURES, "trainer": trainer})
 
 
+def test_alerts_are_shown_as_long_as_they_hold() -> None:
+    """One a row in the table, all of them in the line; nothing when all is well."""
+    alerts = ["old weights: 5 behind", "repetitions: 40%"]
+    figures = {**FIGURES, "trainer": {**FIGURES["trainer"], "alerts": alerts}}  # type: ignore[dict-item]
+    assert [text for name, text in rows(figures) if name == "alert"] == alerts
+    assert line(figures).endswith("training, ALERT old weights: 5 behind, ALERT repetitions: 40%")
+    assert "alert" not in dict(rows(FIGURES))
+
+
 def test_without_a_terminal_there_is_one_line_every_30_seconds() -> None:
     """Logs of a batch job stay readable."""
     stream = io.StringIO()

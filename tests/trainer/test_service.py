@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,8 @@ def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: 
     assert len(list(StoreReader(folder / "games.db").games(1, 100))) == 60
     assert list((folder / "checkpoints").glob("*.state"))
     assert list((folder / "tensorboard").glob("events*"))
+    assert server.figures["alerts"] == []
+    assert json.loads((folder / "figures.jsonl").read_text().splitlines()[0])["trainer/games"] > 0
 
 
 def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:

@@ -1,0 +1,142 @@
+"""What only the records themselves tell: openings, values, visits. Of some games a bin, evenly spread."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from games import get_game
+from games.spec import Game
+from play.games.reading import PAGE, GamesFile, Stored
+from play.report.bins import Binned
+from protocol.records import POLICY_TARGET, BadRecord, GameRecord
+from runtime.stretches import Movers, Stretch
+
+VALUE_BINS = 20
+"""Bins of the root value over [-1, 1]."""
+OPENING_PLIES = 10
+
+
+@dataclass
+class Sampled:
+    """Sums over the sampled games of a bin."""
+
+    stretch: Stretch = field(default_factory=Stretch)
+    openings: set[bytes] = field(default_factory=set)
+    """The first plies of each game."""
+    entropy: float = 0.0
+    """Sum over policy targets of the entropy of their visits, nats."""
+    visited: int = 0
+    """Sum over policy targets of the moves that have visits."""
+    targets: int = 0
+    ages: float = 0.0
+    """Sum over plies: games finished since the first one that the weights of the ply played in."""
+    values: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
+    """Plies by root value."""
+    value_sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(VALUE_BINS))
+    outcome_sums: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
+    """Of the outcome for the side to move."""
+
+    @property
+    def games(self) -> int:
+        return self.stretch.games
+
+    @property
+    def unique_openings(self) -> float:
+        return len(self.openings) / max(1, self.games)
+
+    @property
+    def mean_entropy(self) -> float:
+        return self.entropy / max(1, self.targets)
+
+    @property
+    def mean_visited(self) -> float:
+        return self.visited / max(1, self.targets)
+
+    @property
+    def mean_age(self) -> float:
+        return self.ages / max(1, self.stretch.plies)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All sampled games of a run."""
+
+    bins: list[Sampled]
+    damaged: int
+    opening_plies: int
+
+
+def opening_plies(game: Game) -> int:
+    """Ten, less for games that are hardly longer."""
+    return min(OPENING_PLIES, game.max_plies // 2)
+
+
+def take_sample(games: GamesFile, binned: Binned, most: int) -> Sample:
+    """At most `most` games a bin are read, a page at a time."""
+    game = get_game(games.game)
+    movers, plies = Movers(game), opening_plies(game)
+    sums, damaged = [Sampled() for _ in binned.bins], 0
+    for stored in _read(games, _chosen(binned, most)):
+        one = sums[binned.of_version(stored.version_max)]
+        if one.games >= most:
+            continue
+        try:
+            record = stored.record()
+            first_mover = movers(record.start)
+        except (BadRecord, ValueError):
+            damaged += 1
+            continue
+        add(one, record, first_mover, plies)
+        one.ages += _age(stored.seq, record, binned.first_game)
+    return Sample(sums, damaged, plies)
+
+
+def _chosen(binned: Binned, most: int) -> list[int]:
+    """Numbers of games, evenly spread over each bin."""
+    wanted = {
+        one.low + (one.high - one.low) * at // max(1, most - 1) for one in binned.bins for at in range(most)
+    }
+    return sorted(wanted)
+
+
+def _read(games: GamesFile, numbers: list[int]) -> Iterator[Stored]:
+    for begin in range(0, len(numbers), PAGE):
+        yield from games.numbered(numbers[begin : begin + PAGE])
+
+
+def add(sums: Sampled, record: GameRecord, first_mover: int, plies: int) -> None:
+    """Count a game. `plies`: how many make its opening; `first_mover`: +1 if the first player begins."""
+    sums.stretch.add(record, first_mover)
+    sums.openings.add(record.start.encode() + b"|" + record.actions[:plies].tobytes())
+    targets = (record.flags & POLICY_TARGET) != 0
+    sums.entropy += float(entropies(record)[targets].sum())
+    sums.visited += int(record.visited[targets].sum())
+    sums.targets += int(targets.sum())
+    at = np.clip(((record.root_values + 1) * VALUE_BINS / 2).astype(np.int64), 0, VALUE_BINS - 1)
+    movers = np.where(np.arange(record.plies) % 2, -first_mover, first_mover)
+    sums.values += np.bincount(at, minlength=VALUE_BINS)
+    sums.value_sums += np.bincount(at, record.root_values, VALUE_BINS)
+    sums.outcome_sums += np.bincount(at, movers * record.outcome, VALUE_BINS).astype(np.int64)
+
+
+def entropies(record: GameRecord) -> npt.NDArray[np.float64]:
+    """Entropy of the visits of each ply, nats; 0 where there are none."""
+    owner = np.repeat(np.arange(record.plies), record.visited)
+    visits = record.visits.astype(np.float64)
+    shares = visits / np.bincount(owner, visits, record.plies)[owner]
+    return np.bincount(owner, -shares * np.log(shares), record.plies).astype(np.float64)
+
+
+def _age(seq: int, record: GameRecord, first_game: dict[int, int]) -> float:
+    """Sum over plies of the games since their weights first played."""
+    known = list(first_game)
+    total = 0
+    for version, plies in zip(*np.unique(record.versions, return_counts=True), strict=True):
+        at = min(bisect.bisect_left(known, int(version)), len(known) - 1)
+        total += int(plies) * max(0, seq - first_game[known[at]])
+    return float(total)

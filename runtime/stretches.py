@@ -1,0 +1,95 @@
+"""A stretch: finished games that follow each other, summed up to the few numbers that alerts look at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from games.spec import Game
+from protocol.records import GameRecord
+
+SATURATED = 0.99
+"""A root value beyond this, either way, says that the game is decided."""
+END_PLIES = 4
+"""Last plies of a game whose values are not looked at: a search that sees the mate is right to be sure."""
+
+KNOWN_STARTS = 1000
+"""Start positions remembered."""
+
+
+@dataclass
+class Stretch:
+    """Sums over some games."""
+
+    games: int = 0
+    draws: int = 0
+    """However they came about, the cap on the length included."""
+    plies: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Games by how they ended."""
+    values: int = 0
+    """Root values looked at: all but those of the last END_PLIES of each game."""
+    saturated: int = 0
+    """Of these, how many lie beyond SATURATED."""
+    saturated_wrong: int = 0
+    """Of those, how many named another result than the game's."""
+    version: int = 0
+    """Newest weights that played in it."""
+    untrained: int = 0
+    """Games that the network before all training (version 0) has begun."""
+
+    def add(self, record: GameRecord, first_mover: int = 1) -> None:
+        """Count one more game; `first_mover`: +1 if its first move is the first player's, else -1."""
+        self.games += 1
+        self.draws += record.outcome == 0
+        self.plies += record.plies
+        self.reasons[record.reason] += 1
+        self.version = max(self.version, int(record.versions.max()))
+        self.untrained += int(record.versions[0]) == 0
+        values = record.root_values[: max(0, record.plies - END_PLIES)]
+        sure = np.flatnonzero(np.abs(values) > SATURATED)
+        self.values += len(values)
+        self.saturated += len(sure)
+        if len(sure):
+            said = np.sign(values[sure]) * np.where(sure % 2, -1, 1) * first_mover
+            self.saturated_wrong += int(np.count_nonzero(said != record.outcome))
+
+    def share(self, reason: str) -> float:
+        """Of the games that ended so."""
+        return self.reasons[reason] / max(1, self.games)
+
+    @property
+    def draw_share(self) -> float:
+        return self.draws / max(1, self.games)
+
+    @property
+    def mean_plies(self) -> float:
+        return self.plies / max(1, self.games)
+
+    @property
+    def saturated_share(self) -> float:
+        return self.saturated / max(1, self.values)
+
+    @property
+    def wrong_share(self) -> float:
+        """Of the saturated values, those that were wrong."""
+        return self.saturated_wrong / max(1, self.saturated)
+
+
+class Movers:
+    """Who makes the first move from a start position: +1 the first player, -1 the second."""
+
+    def __init__(self, game: Game) -> None:
+        self._game = game
+        self._known: dict[str, int] = {}
+
+    def __call__(self, start: str) -> int:
+        """`start` as in a record. ValueError if it cannot be read."""
+        if start not in self._known:
+            state = self._game.notation.state_from_text(start)
+            if len(self._known) >= KNOWN_STARTS:
+                self._known.clear()
+            self._known[start] = -1 if int(self._game.rules.side_to_move(state)) else 1
+        return self._known[start]

@@ -1,0 +1,57 @@
+"""Run folders to report on: as the trainer leaves them, or gone wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+from games_runs import entry, records, store_run
+
+from protocol.records import GameRecord
+
+STEPS = 40
+
+
+def figures(step: int) -> dict[str, object]:
+    """A line of figures.jsonl."""
+    return {
+        "time": 1000.0 + step, "trainer/step": float(step), "trainer/games": step * 3.0,
+        "trainer/policy_loss": 3.0 - step / 100, "trainer/policy_entropy": 2.0,
+        "trainer/value_loss": 1.0, "trainer/samples_per_position": 2.0, "alerts": [],
+    }  # fmt: skip
+
+
+def whole_run(folder: Path, name: str, games: list[GameRecord]) -> Path:
+    """A run with all that a trainer writes but event files."""
+    store_run(folder, name, [entry(record) for record in games])
+    about = {"game": name, "history": 1, "created": "2026-01-01T00:00:00+00:00"}
+    (folder / "run.json").write_text(json.dumps(about))
+    (folder / "config.toml").write_text('net = "tiny"\n[self_play]\nsimulations = 20\n')
+    (folder / "figures.json").write_text(json.dumps({"games": len(games), "alerts": []}))
+    lines = "".join(json.dumps(figures(step)) + "\n" for step in range(1, STEPS))
+    (folder / "figures.jsonl").write_text(lines)
+    (folder / "weights").mkdir()
+    newest = max(int(record.versions.max()) for record in games)
+    (folder / "weights" / "current.json").write_text(json.dumps({"version": newest}))
+    return folder
+
+
+def copies(record: GameRecord, count: int, version: int, **changes: object) -> list[GameRecord]:
+    """The same game under other uids, by these weights."""
+    versions = np.full(record.plies, version, np.uint32)
+    one = dataclasses.replace(record, versions=versions, **changes)  # type: ignore[arg-type]
+    return [
+        dataclasses.replace(one, uid=version.to_bytes(8, "big") + at.to_bytes(8, "big"))
+        for at in range(count)
+    ]
+
+
+def collapsed_run(folder: Path) -> Path:
+    """Chess that ends in ever the same drawn game."""
+    (record,) = records("chess", 1)
+    games = copies(record, 40, 1, outcome=1, reason="checkmate")
+    for version in (2, 3, 4):
+        games += copies(record, 40, version, outcome=0, reason="threefold_repetition")
+    return whole_run(folder, "chess", games)
