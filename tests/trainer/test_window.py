@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,6 +68,20 @@ def test_oldest_games_go_first_and_whole(
         assert policy_of(samples, row) == pytest.approx(naive_policy(TIC_TAC_TOE, record, ply))
 
 
+def without_search(record: GameRecord, plies: int) -> GameRecord:
+    """The game as if its first plies had been drawn at random: no visits, no value, no target."""
+    dropped = int(record.visited[:plies].sum())
+    beginning = np.arange(record.plies) < plies
+    return replace(
+        record,
+        visited=np.where(beginning, 0, record.visited).astype(np.uint16),
+        visit_actions=record.visit_actions[dropped:],
+        visits=record.visits[dropped:],
+        root_values=np.where(beginning, 0, record.root_values).astype(np.float32),
+        flags=np.where(beginning, 0, record.flags).astype(np.uint8),
+    )
+
+
 @pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.name)
 def test_samples_agree_with_the_slow_twin(game: Game) -> None:
     """Features, policy shares, outcomes and root values of all positions are those of a plain replay, and
@@ -74,7 +89,7 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
     window = Window(game, 200)
     naive = NaiveWindow(200, 10**9, 10**9)
     capped = [random_game(game, np.random.default_rng(2), max_plies=4) for _ in range(3)]
-    for record in [*random_games(game, 1, 12), *capped]:
+    for record in [*random_games(game, 1, 12), *capped, without_search(random_games(game, 3, 1)[0], 2)]:
         window.add(record)
         naive.add(record)
     samples = everything(game, window)
@@ -83,7 +98,8 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
         np.testing.assert_array_equal(samples.words[row], naive_words(game, record, ply, game.history))
         assert policy_of(samples, row) == pytest.approx(naive_policy(game, record, ply))
         assert samples.classes[row] == naive_class(game, record, ply)
-        assert samples.root_values[row] == record.root_values[ply]
+        searched = record.visited[ply] > 0
+        assert samples.root_values[row] == (record.root_values[ply] if searched else 1 - samples.classes[row])
         assert samples.capped[row] == (record.reason == PLY_CAP)
 
 
