@@ -117,7 +117,8 @@ def write_samples(
     legal    [max_legal] scratch;  share_of  float32[actions of the game] scratch, all 0
     words    uint64[n, feature words] features
     classes  int64[n] 0 win, 1 draw, 2 loss, for the side to move
-    root_values  float32[n] as recorded, for the side to move; of a ply without a search the outcome;  capped  uint8[n] 1: ended by its length
+    root_values  float32[n] as recorded, for the side to move; of a ply without a search the outcome
+    capped   uint8[n] 1: ended by its length
     rows, actions, shares  [n * max_legal] the policy target: share of the visits (0: none) of the legal
              action `actions[i]` in sample `rows[i]`; a sample that is no policy target has no entries.
              Returns how many.
