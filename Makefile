@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install run test check format bench clean
+.PHONY: help install run test check format bench gpu-check clean
 
 install: $(INSTALLED)
 
@@ -40,6 +40,10 @@ format: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m bench $(BENCH)
 
+# On a machine with a GPU: its answers against the CPU's first, then figures.
+gpu-check: $(INSTALLED)
+	$(BIN)/python -m bench.gpu_check
+
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
@@ -48,5 +52,6 @@ help:
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make check    ruff, mypy, import-linter"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|targets|memory)"
+	@echo "make gpu-check  with a GPU: its answers against the CPU's, then figures"
 	@echo "make format   put the code into shape"
 	@echo "make clean    remove .venv and caches"
