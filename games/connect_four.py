@@ -11,7 +11,7 @@ import numpy.typing as npt
 from games import small
 from games.bits import ONE, ZERO, count_ones
 from games.jit import jit
-from games.spec import EndReason, Game, Line, Notation, Rules, State, Symmetry
+from games.spec import EndReason, Game, Line, Rules, State, Symmetry
 
 ROWS, COLS = 6, 7
 CELLS = ROWS * COLS
@@ -97,20 +97,15 @@ def _state_from_text(text: str) -> State:
     return state
 
 
-def _state_to_text(state: State) -> str:
-    return small.stones_to_text(state, ROWS, COLS)
-
-
-def _action_to_text(state: State, action: int) -> str:
-    return str(action + 1)
-
-
-def _action_from_text(state: State, text: str) -> int:
-    return small.action_from_number(RULES, state, text, "column", COLS)
-
-
-def _draw(state: State) -> str:
-    return small.draw(state, ROWS, COLS, " ".join(str(col + 1) for col in range(COLS)))
+NOTATION = small.notation(
+    RULES,
+    _state_from_text,
+    rows=ROWS,
+    cols=COLS,
+    noun="column",
+    actions=COLS,
+    footer=" ".join(str(col + 1) for col in range(COLS)),
+)
 
 
 def _mirror() -> Symmetry:
@@ -134,6 +129,6 @@ GAME = Game(
     history=1,
     end_reasons=END_REASONS,
     rules=RULES,
-    notation=Notation(_state_from_text, _state_to_text, _action_to_text, _action_from_text, _draw),
+    notation=NOTATION,
     symmetries=(_mirror(),),
 )

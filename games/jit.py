@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+import numpy as np
 
 JITTED_PACKAGES = ("games", "search", "net", "trainer", "play")
 KEPT_CACHES = 4
@@ -57,6 +58,15 @@ def jit(function: Callable[..., Any]) -> CompiledFunction:
     """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
     compiled: CompiledFunction = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
     return compiled
+
+
+signed: Any = np.int64
+"""For counts and indices in jitted code: Numba makes float64 of int64 and uint64 together."""
+
+
+def unbound(*_: Any) -> Any:
+    """Stands in a module of kernels for a rule of the game, until `specialise` binds it."""
+    raise RuntimeError("this name is bound to the rules of a game by games.jit.specialise")
 
 
 def specialise(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from games.bits import ZERO
 from games.jit import jit
-from games.spec import Line, Rules, State, Symmetry
+from games.spec import Line, Notation, Rules, State, Symmetry
 
 STATE_WORDS = 3
 PLANES_PER_POSITION = 2
@@ -111,6 +111,26 @@ def draw(state: State, rows: int, cols: int, footer: str = "") -> str:
     lines = [" ".join(row) for row in board_rows(state, rows, cols)]
     to_move = FIRST if int(state[2]) % 2 == 0 else SECOND
     return "\n".join([*lines, *([footer] if footer else []), f"{to_move} to move"])
+
+
+def notation(
+    rules: Rules,
+    state_from_text: Callable[[str], State],
+    *,
+    rows: int,
+    cols: int,
+    noun: str,
+    actions: int,
+    footer: str,
+) -> Notation:
+    """Text of a game whose actions are numbers from 1: `noun` is what they number, `footer` explains them."""
+    return Notation(
+        state_from_text=state_from_text,
+        state_to_text=lambda state: stones_to_text(state, rows, cols),
+        action_to_text=lambda _state, action: str(action + 1),
+        action_from_text=lambda state, text: action_from_number(rules, state, text, noun, actions),
+        draw=lambda state: draw(state, rows, cols, footer),
+    )
 
 
 def square_symmetries(rows: int) -> tuple[Symmetry, ...]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from games import small
 from games.bits import ONE, ZERO
 from games.jit import jit
-from games.spec import EndReason, Game, Line, Notation, Rules, State
+from games.spec import EndReason, Game, Line, Rules, State
 
 ROWS, COLS = 3, 3
 CELLS = ROWS * COLS
@@ -73,21 +73,15 @@ def _state_from_text(text: str) -> State:
     return small.stones_from_text(text, ROWS, COLS, lambda stones: bool(has_line(np.uint64(stones))))
 
 
-def _state_to_text(state: State) -> str:
-    return small.stones_to_text(state, ROWS, COLS)
-
-
-def _action_to_text(state: State, action: int) -> str:
-    return str(action + 1)
-
-
-def _action_from_text(state: State, text: str) -> int:
-    return small.action_from_number(RULES, state, text, "cell", CELLS)
-
-
-def _draw(state: State) -> str:
-    return small.draw(state, ROWS, COLS, "(cells 1-9, row by row from the bottom left)")
-
+NOTATION = small.notation(
+    RULES,
+    _state_from_text,
+    rows=ROWS,
+    cols=COLS,
+    noun="cell",
+    actions=CELLS,
+    footer="(cells 1-9, row by row from the bottom left)",
+)
 
 GAME = Game(
     name="tic_tac_toe",
@@ -105,6 +99,6 @@ GAME = Game(
     history=1,
     end_reasons=END_REASONS,
     rules=RULES,
-    notation=Notation(_state_from_text, _state_to_text, _action_to_text, _action_from_text, _draw),
+    notation=NOTATION,
     symmetries=small.square_symmetries(ROWS),
 )

@@ -12,24 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from games.jit import signed, unbound
 from games.spec import Line
 from trainer.window import Rings
 
 WORD_BITS = 64
 
 
-signed: Any = np.int64
-"""Counts and indices are int64 throughout: Numba makes float64 of int64 and uint64 together."""
-
-
-def _unbound(*_: Any) -> Any:
-    raise RuntimeError("this name is bound to the rules of a game by games.jit.specialise")
-
-
-play: Callable[..., Any] = _unbound
-side_to_move: Callable[..., Any] = _unbound
-legal_actions: Callable[..., Any] = _unbound
-encode: Callable[..., Any] = _unbound
+play: Callable[..., Any] = unbound
+side_to_move: Callable[..., Any] = unbound
+legal_actions: Callable[..., Any] = unbound
+encode: Callable[..., Any] = unbound
 
 
 def replay_to(rings: Rings, first: int, ply: int, line: Line) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from games.jit import signed, unbound
 from games.spec import Line
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES
 
@@ -28,17 +29,9 @@ PLY, FOUND, WANTED = 0, 1, 2
 """Columns of the report: where, what was found, what would have been right."""
 
 
-signed: Any = np.int64
-"""Counts and indices are int64 throughout: Numba makes float64 of int64 and uint64 together."""
-
-
-def _unbound(*_: Any) -> Any:
-    raise RuntimeError("this name is bound to the rules of a game by games.jit.specialise")
-
-
-legal_actions: Callable[..., Any] = _unbound
-end_reason: Callable[..., Any] = _unbound
-play: Callable[..., Any] = _unbound
+legal_actions: Callable[..., Any] = unbound
+end_reason: Callable[..., Any] = unbound
+play: Callable[..., Any] = unbound
 
 
 def check_visits(

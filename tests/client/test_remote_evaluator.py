@@ -94,7 +94,8 @@ def test_answers_in_parts_out_of_order_and_doubled(tmp_path: Path) -> None:
 
         server.evaluate = evaluate
 
-    asyncio.run(ask_over_sockets(tmp_path, split))
+    server = asyncio.run(ask_over_sockets(tmp_path, split))
+    assert sum(message.rows for message in requests_of(server)) == 2000
 
 
 def test_lost_answers_are_asked_for_again(tmp_path: Path) -> None:
