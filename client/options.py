@@ -22,6 +22,7 @@ class WorkerOptions:
     device: str = "remote"
     games: int = 0
     threads: int = 0
+    cache: int = 50_000
     name: str = ""
     max_wait: float = 0.0
     warm_only: bool = False
@@ -52,6 +53,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--device", default="remote", help="who evaluates: remote (the server), cpu, cuda:N")
     add("--games", type=int, default=0, help="games in flight; 0: what the server or the own network wants")
     add("--threads", type=int, default=0, help="CPU threads of the own network; 0: what torch takes")
+    add("--cache", type=int, default=50_000, help="positions whose evaluation is kept; 0: none")
     add("--name", default="", help="name shown to people; empty: the host's")
     add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
     add("--warm-only", action="store_true", help="join, compile the server's game, leave")

@@ -12,6 +12,7 @@ import secrets
 import sys
 from pathlib import Path
 
+from client.evaluation_cache import CachedEvaluator
 from client.evaluators import OwnNet, ServersNet, Source
 from client.joining import Run, is_same_run, read_welcome
 from client.options import WorkerOptions, parse
@@ -66,6 +67,7 @@ class Worker:
         self._uploader: Uploader | None = None
         self._source: Source | None = None
         self._pool: GamePool | None = None
+        self._cache: CachedEvaluator | None = None
 
     async def run(self) -> None:
         """Until the first signal, or until a Fatal."""
@@ -135,10 +137,12 @@ class Worker:
             name=options.full_name,
             is_client=options.role == "client",
         )
+        if options.cache > 0:
+            self._cache = CachedEvaluator(source.evaluator, options.cache)
         self._pool = GamePool(
             run.game,
             run.settings,
-            source.evaluator,
+            self._cache or source.evaluator,
             player,
             keep=uploader.keep,
             room=uploader.room,
@@ -189,18 +193,20 @@ class Worker:
     # ---- Going on and ending --------------------------------------------------------------------
 
     async def _report(self, pool: GamePool, source: Source, uploader: Uploader) -> None:
-        leaves, games = 0, 0
+        leaves, games, known = 0, 0, 0
         while True:
             await asyncio.sleep(REPORT_EVERY)
+            hits = self._cache.hits if self._cache is not None else 0
             log.info(
-                "%d games (%d in all, %d in the spool), %.0f leaves/s, weights version %d",
+                "%d games (%d in all, %d in the spool), %.0f leaves/s, %.0f from memory, weights version %d",
                 pool.finished - games,
                 pool.finished,
                 uploader.spool.games,
                 (source.leaves - leaves) / REPORT_EVERY,
+                (hits - known) / REPORT_EVERY,
                 source.evaluator.version,
             )
-            leaves, games = source.leaves, pool.finished
+            leaves, games, known = source.leaves, pool.finished, hits
 
     async def _wind_up(self) -> None:
         """Give up unfinished games, and hear what becomes of those already sent."""

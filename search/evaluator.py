@@ -27,8 +27,10 @@ __all__ = [
 
 
 class Evaluator(Protocol):
-    version: int
-    """Weights version of the newest answer."""
+    @property
+    def version(self) -> int:
+        """Weights version of the newest answer."""
+        ...
 
     def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
         """Priors over `leaf.actions` and the value for the side to move."""
