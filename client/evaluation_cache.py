@@ -36,7 +36,9 @@ class CachedEvaluator:
         """Weights version of the newest answer."""
         return self._evaluator.version
 
-    def __len__(self) -> int:
+    @property
+    def positions(self) -> int:
+        """Answers kept now."""
         return len(self._new) + len(self._old)
 
     def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:

@@ -142,7 +142,7 @@ class Worker:
         self._pool = GamePool(
             run.game,
             run.settings,
-            self._cache or source.evaluator,
+            source.evaluator if self._cache is None else self._cache,
             player,
             keep=uploader.keep,
             room=uploader.room,

@@ -64,7 +64,7 @@ def test_other_weights_are_asked_again() -> None:
 def test_it_holds_no_more_than_it_may_and_the_newest() -> None:
     cache = CachedEvaluator(HashNet(), 10)
     asyncio.run(ask(cache, *(leaf(number) for number in range(100))))
-    assert len(cache) <= 10
+    assert cache.positions <= 10
     asyncio.run(ask(cache, *(leaf(number) for number in range(95, 100))))
     assert cache.hits == 5
 
