@@ -171,13 +171,18 @@ class SearchTree:
         edges = self._edges[first : first + count]
         return edges["action"].copy(), edges["visits"].copy()
 
-    def principal_variation(self) -> list[int]:
-        """The most visited actions from the root on; of equals the lowest, as the move played is chosen."""
+    def principal_variation(self, first_action: int | None = None) -> list[int]:
+        """The most visited actions from the root on; of equals the lowest, as the move played is chosen.
+
+        `first_action`: the one to begin with, where it is known.
+        """
         actions: list[int] = []
         node = 0 if self.is_expanded else UNEXPANDED
         while node >= 0:
             first, count = self._nodes[node]
             edges = self._edges[first : first + count]
+            if first_action is not None and not actions:
+                edges = edges[edges["action"] == first_action]
             edges = edges[edges["visits"] == edges["visits"].max()]
             edge = edges[edges["action"].argmin()]
             if edge["visits"] == 0:

@@ -33,6 +33,9 @@ class AnalyseConfig:
     """Network (a .safetensors file, such as those in runs/NAME/weights). Without it, an untrained one."""
     simulations: int = 800
     """Simulations for lines that do not say how many (AlphaZero: 800); 0 asks the network alone."""
+    search: str = ""
+    """puct, gumbel, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the self-play of the run
+    that the weights lie in, puct if they lie in none. Never with noise."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     in_flight: int = 0
@@ -86,10 +89,13 @@ def _analyse(config: AnalyseConfig, net: LoadedNet) -> None:
     from play.analyse.admission import positions_in_flight
     from play.analyse.position import Analyst
     from play.analyse.service import Service
+    from play.search_choice import search_for, search_name
     from runtime import aio
 
+    search = search_for(config.search, net.game, config.weights)
+    _say(f"search {search_name(search)}")
     service = Service(
-        Analyst.of(net.game, net.evaluator, net.history),
+        Analyst.of(net.game, net.evaluator, net.history, search),
         in_flight=positions_in_flight(config.in_flight, net.target_rows),
         simulations=config.simulations,
     )

@@ -12,12 +12,14 @@ import numpy.typing as npt
 
 from games.spec import Game, outcome_for_first_player
 from play.analyse.requests import BadRequest, Request
+from play.search_choice import WITHOUT_CHANCE
 from protocol.settings import SelfPlaySettings
 from search.evaluator import LocalEvaluator
 from search.mcts import SearchResult, search
 from search.moves import choose_action
 from search.settings import resolve
 from search.tree import SearchTree
+from search.trees import tree_for
 
 DIGITS = 6
 """Decimals of numbers in an answer."""
@@ -35,9 +37,15 @@ class Analyst:
     """Without noise and temperature; `simulations` and `max_plies` follow from the request."""
 
     @classmethod
-    def of(cls, game: Game, evaluator: LocalEvaluator, history: int) -> Analyst:
-        settings = SelfPlaySettings(history=history, root_noise=0.0, temperature_plies=0, reuse_tree=False)
-        return cls(game, evaluator, settings)
+    def of(
+        cls,
+        game: Game,
+        evaluator: LocalEvaluator,
+        history: int,
+        search: SelfPlaySettings = WITHOUT_CHANCE,
+    ) -> Analyst:
+        """`search`: see `play.search_choice`."""
+        return cls(game, evaluator, replace(search, history=history, reuse_tree=False))
 
     async def answer(self, request: Request) -> Answer:
         """The answer to a request. Raises BadRequest."""
@@ -64,7 +72,7 @@ class Analyst:
             simulations=max(1, request.simulations),
             max_plies=self.game.max_plies + len(request.moves),
         )
-        tree = SearchTree(self.game, resolve(settings, self.game), np.random.default_rng(0))
+        tree = tree_for(self.game, resolve(settings, self.game), np.random.default_rng(0))
         try:
             tree.reset(self.game.notation.state_from_text(request.fen))
         except ValueError as error:
@@ -104,9 +112,19 @@ def _of_finished(tree: SearchTree, request: Request, reason: str) -> Answer:
 
 def _of_search(tree: SearchTree, result: SearchResult) -> Found:
     best = choose_action(result, tree.ply, tree.settings, np.random.default_rng(0))
-    visits = dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True))
-    variation = tuple(tree.principal_variation()) or (best,)  # a win in one is not searched
-    return Found(best, result.value, visits, variation)
+    actions, visits = _visited(tree, result)
+    variation = tuple(tree.principal_variation(best)) or (best,)  # a win in one is not searched
+    return Found(best, result.value, dict(zip(actions.tolist(), visits.tolist(), strict=True)), variation)
+
+
+def _visited(tree: SearchTree, result: SearchResult) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
+    """Actions with visits and their visits, also where the result is a policy in shares."""
+    if not result.is_improved:
+        return result.actions, result.visits
+    if result.scores is None:  # a win in one is not searched
+        return result.actions, np.array([tree.settings.simulations], np.int32)
+    seen = result.scores.visits > 0
+    return result.scores.actions[seen], result.scores.visits[seen]
 
 
 def _written(tree: SearchTree, found: Found, priors: Mapping[int, float], wdl: list[float]) -> Answer:

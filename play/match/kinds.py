@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 KINDS = (
-    "net:FILE@N      network in FILE, N simulations a move (800 if not said)",
+    "net:FILE@N      network in FILE, N simulations a move (800 if not said), the search of its run",
+    "net:FILE@N/S    the same with another search S: puct, gumbel, gumbel?gumbel_c_scale=0.1 ...",
     "policy:FILE     the network's policy alone: its first choice",
-    "untrained@N     a tiny network with random weights, N simulations a move",
+    "untrained@N     a tiny network with random weights, N simulations a move, puct; untrained@N/S",
     "random          any legal move",
     "greedy          wins at once; chess: most material after its move; small games: avoids losing at once",
     "alphabeta:N     N plies of alpha-beta and a plain evaluation",

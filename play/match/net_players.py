@@ -4,39 +4,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from play.lines import GameLine
 from play.nets import LoadedNet
 from play.player import Choice, Clock, Seat
+from play.search_choice import WITHOUT_CHANCE
 from protocol.settings import SelfPlaySettings
 from search.mcts import search
+from search.moves import choose_action
 from search.settings import resolve
 from search.tree import SearchTree
+from search.trees import tree_for
 
 
 class NetPlayer:
     """Searches with `simulations` a move (0: plays the policy's first choice, no search).
 
-    No root noise, the most visited move, the tree kept from move to move.
+    No root noise, the most visited move (under a Gumbel root: the winner of the halving), the tree kept from
+    move to move (under a Gumbel root: never).
     """
 
     def __init__(
-        self, name: str, net: LoadedNet, simulations: int, release: Callable[[], None] = lambda: None
+        self,
+        name: str,
+        net: LoadedNet,
+        simulations: int,
+        release: Callable[[], None] = lambda: None,
+        search: SelfPlaySettings | None = None,
     ) -> None:
+        """`search`: see `play.search_choice.search_for`; the default is PUCT."""
         self.name = name
         self.net = net
         self.simulations = simulations
         self._release = release
+        self._search = search or WITHOUT_CHANCE
 
     def settings(self, max_plies: int) -> SelfPlaySettings:
         """How it searches in games of at most `max_plies`."""
-        settings = SelfPlaySettings(
+        settings = replace(
+            self._search,
             simulations=max(1, self.simulations),
-            root_noise=0.0,
-            temperature=0.0,
-            temperature_plies=0,
             history=self.net.history,
             max_plies=max_plies,
             reuse_tree=True,
@@ -58,13 +68,14 @@ class NetSeat:
         self._line: GameLine | None = None
         self._tree: SearchTree | None = None
         self._followed: list[int] = []
+        self._rng = np.random.default_rng(0)  # nothing is drawn from it: no noise, no temperature
 
     def _follow(self, line: GameLine) -> SearchTree:
         """Bring the tree to the line's position: forward if it can, else from the start."""
         tree = self._tree
         if tree is None or line is not self._line or line.actions[: len(self._followed)] != self._followed:
             settings = self._player.settings(line.max_plies)
-            tree = SearchTree(self._player.net.game, settings, np.random.default_rng(0))
+            tree = tree_for(self._player.net.game, settings, self._rng)
             tree.reset(line.states[0])
             self._tree, self._line, self._followed = tree, line, []
         for action in line.actions[len(self._followed) :]:
@@ -79,7 +90,7 @@ class NetSeat:
             priors, value = await evaluator.evaluate(leaf)
             return Choice(int(leaf.actions[np.argmax(priors)]), float(value), 1)
         result = await search(tree, evaluator)
-        best = int(result.actions[np.argmax(result.visits)])
+        best = choose_action(result, tree.ply, tree.settings, self._rng)
         return Choice(best, result.value, self._player.simulations)
 
     async def close(self) -> None:

@@ -44,12 +44,9 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0)
     kind, _, simulations = kind.partition("@")
     if kind == "net":
         file, _, simulations = rest.rpartition("@") if "@" in rest else (rest, "", "")
-        return _net_player(
-            file, _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000), game, device, threads
-        )
+        return _searching(spec, file, simulations, game, device, threads)
     if kind == "untrained":
-        count = _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000)
-        return _net_player("", count, game, device, threads)
+        return _searching(spec, "", simulations, game, device, threads)
     if kind == "policy":
         return _net_player(rest, 0, game, device, threads)
     if kind == "uci":
@@ -66,6 +63,13 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0)
         listed = "\n  ".join(KINDS)
         raise Fatal(f"{spec!r} is no player; players are\n  {listed}", Exit.CONFIG)
     return makers[kind]()
+
+
+def _searching(spec: str, file: str, how: str, game: Game, device: str, threads: int) -> Player:
+    """`how`: N or N/SEARCH, see `play.search_choice`."""
+    simulations, _, search = how.partition("/")
+    count = _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000)
+    return _net_player(file, count, game, device, threads, search)
 
 
 def _number(spec: str, text: str, default: int, most: int) -> int:
@@ -105,11 +109,15 @@ def _uci_player(spec: str, rest: str, game: Game) -> Player:
     return UciPlayer(spec, parse_uci(rest))
 
 
-def _net_player(file: str, simulations: int, game: Game, device: str, threads: int) -> Player:
+def _net_player(
+    file: str, simulations: int, game: Game, device: str, threads: int, search: str = ""
+) -> Player:
     from play.match.net_players import NetPlayer
     from play.nets import LoadedNet, load_net
+    from play.search_choice import search_for, search_name
 
     path = Path(file).resolve() if file else None
+    settings = search_for(search, game, path) if simulations else None
     key = (str(path or ""), game.name, device, threads)
     if key not in NETS.loaded:
         NETS.loaded[key] = _Shared(load_net(path, game.name, device=device, threads=threads))
@@ -123,7 +131,8 @@ def _net_player(file: str, simulations: int, game: Game, device: str, threads: i
         if shared.users == 0 and NETS.loaded.pop(key, None) is not None:
             net.close()
 
-    return NetPlayer(_net_name(file, simulations), net, simulations, release)
+    name = _net_name(file, simulations) + (f"/{search_name(settings)}" if settings else "")
+    return NetPlayer(name, net, simulations, release, settings)
 
 
 def _net_name(file: str, simulations: int) -> str:

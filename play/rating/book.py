@@ -36,6 +36,8 @@ class Entrant(Struct, frozen=True, omit_defaults=True):
     hours: float | None = None
     """From the making of the run to the publication of the weights, wall clock."""
     sha256: str = ""
+    search: str = "puct"
+    """Of a network (`play.search_choice`)."""
 
 
 class Pairing(Struct):

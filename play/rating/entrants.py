@@ -25,19 +25,24 @@ class Gone(Exception):
     """A weights file has been removed since the players were chosen: choose again."""
 
 
-def network(point: Point, simulations: int) -> Candidate:
-    """A network of a run at `simulations` a move. Its name is the same in every ladder of the run."""
+def network(point: Point, simulations: int, search: str = "puct") -> Candidate:
+    """A network of a run at `simulations` a move of `search` (`play.search_choice.search_name`).
+
+    Its name is the same in every ladder of the run.
+    """
+    how = f"@{simulations}" if search == "puct" else f"@{simulations}/{search}"
     entrant = Entrant(
-        name=f"v{point.version}-{point.sha256[:8]}@{simulations}",
-        label=f"v{point.version} @{simulations}",
+        name=f"v{point.version}-{point.sha256[:8]}{how}",
+        label=f"v{point.version} {how}",
         simulations=simulations,
         step=point.step,
         version=point.version,
         games_before=point.games_before,
         hours=round(point.hours, 4),
         sha256=point.sha256,
+        search=search,
     )
-    return Candidate(entrant, f"net:{point.path}@{simulations}", point.path)
+    return Candidate(entrant, f"net:{point.path}@{simulations}/{search}", point.path)
 
 
 def anchor(spec: str) -> Candidate:
@@ -49,17 +54,17 @@ def names_of(candidates: Iterable[Candidate]) -> list[str]:
     return [candidate.entrant.name for candidate in candidates]
 
 
-def networks_at(players: Iterable[Entrant], simulations: int) -> list[Entrant]:
-    """All networks ever rated at `simulations` a move, in the order of training."""
-    chosen = [
-        player for player in players if player.version is not None and player.simulations == simulations
-    ]
+def networks_at(players: Iterable[Entrant], simulations: int, search: str = "puct") -> list[Entrant]:
+    """All networks ever rated at `simulations` a move of `search`, in the order of training."""
+    wanted = (simulations, search)
+    chosen = [one for one in players if one.version is not None and (one.simulations, one.search) == wanted]
     return sorted(chosen, key=lambda player: (player.version or 0, player.step or 0, player.name))
 
 
-def searches_of(players: Iterable[Entrant], sha256: str) -> list[Entrant]:
-    """One network at all its numbers of simulations, ascending."""
-    return sorted((one for one in players if one.sha256 == sha256), key=lambda one: one.simulations)
+def searches_of(players: Iterable[Entrant], sha256: str, search: str = "puct") -> list[Entrant]:
+    """One network at all its numbers of simulations of `search`, ascending."""
+    chosen = [one for one in players if (one.sha256, one.search) == (sha256, search)]
+    return sorted(chosen, key=lambda one: one.simulations)
 
 
 def doublings(most: int) -> Sequence[int]:

@@ -71,10 +71,12 @@ class Ladder:
         from play.rating.entrants import anchor
         from play.rating.matches import Matches
         from play.rating.points import open_run
+        from play.search_choice import run_search
 
         self._run = open_run(path)
         self._game = get_game(str(self._run.describe()["game"]))
         self._settings = settings
+        self._search = run_search(self._run, settings.search, self._game)
         specs = anchors_of(settings.anchors, self._game.name)
         self._anchors = [anchor(spec) for spec in specs]
         self._fixed = fixed_ratings(specs, self._game.name)
@@ -105,11 +107,14 @@ class Ladder:
         from play.rating.entrants import names_of, network
         from play.rating.points import points_of, thinned
 
-        found, simulations = points_of(self._run), self._settings.simulations
+        found, simulations, search = points_of(self._run), self._settings.simulations, self._search
         played = {name for score in self._book.scores() for name in (score.first, score.second)}
-        rated = {point.sha256 for point in found if network(point, simulations).entrant.name in played}
-        players = [network(point, simulations) for point in thinned(found, self._settings.points, rated)]
-        print(f"rating {', '.join(names_of(players))}", file=sys.stderr)
+        rated = {
+            point.sha256 for point in found if network(point, simulations, search).entrant.name in played
+        }
+        chosen = thinned(found, self._settings.points, rated)
+        players = [network(point, simulations, search) for point in chosen]
+        print(f"rating {', '.join(names_of(players))}, search {search}", file=sys.stderr)
         return players
 
     async def _rate(self, players: list[Candidate], stop: aio.Stop) -> None:
@@ -158,11 +163,11 @@ class Ladder:
         from play.rating.report import anchor_lines, anchors_in, ladder_points, table
 
         ratings = self._book.fit(self._fixed).ratings
-        networks = networks_at(self._book.players.values(), self._settings.simulations)
+        networks = networks_at(self._book.players.values(), self._settings.simulations, self._search)
         print(table([*networks, *anchors_in(self._book)], ratings), flush=True)
         folder = Path(self._settings.out) if self._settings.out else self._run.path / "plots"
         games = sum(score.games for score in self._book.scores())
-        per_move = f"{self._settings.simulations} simulations a move"
+        per_move = f"{self._settings.simulations} simulations a move ({self._search})"
         title = f"{self._run.name}: {self._game.name}, {per_move}, {games:,} rated games"
         drawn = draw_ladder(
             folder, title, ladder_points(networks, ratings), anchor_lines(self._book, ratings)

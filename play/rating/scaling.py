@@ -67,16 +67,20 @@ class Scaling:
         from play.rating.book import Book
         from play.rating.entrants import anchor, doublings, network
         from play.rating.matches import Matches
+        from play.search_choice import search_for, search_name
 
         self._settings = settings
         point, game, self._folder = find_network(path)
         self._game = get_game(game)
         self._sha256 = point.sha256
-        self._title = f"{self._folder.name}: {game}, network v{point.version} (step {point.step:,})"
+        self._search = search_name(search_for(settings.search, self._game, point.path))
+        self._title = (
+            f"{self._folder.name}: {game}, network v{point.version} (step {point.step:,}), {self._search}"
+        )
         specs = anchors_of(settings.anchors, game)
         self._fixed = fixed_ratings(specs, game)
         self._anchors = [anchor(spec) for spec in specs]
-        self._networks = [network(point, count) for count in doublings(settings.simulations)]
+        self._networks = [network(point, count, self._search) for count in doublings(settings.simulations)]
         self._book = Book(self._folder / "scaling.json", game, same_for_all(settings))
         self._matches = Matches(self._game, settings)
 
@@ -110,7 +114,7 @@ class Scaling:
         from play.rating.report import anchor_lines, anchors_in, search_points, table
 
         ratings = self._book.fit(self._fixed).ratings
-        networks = searches_of(self._book.players.values(), self._sha256)
+        networks = searches_of(self._book.players.values(), self._sha256, self._search)
         print(table([*networks, *anchors_in(self._book)], ratings), flush=True)
         folder = Path(self._settings.out) if self._settings.out else self._folder / "plots"
         points = search_points(networks, ratings)

@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from play.nets import LoadedNet
+from play.search_choice import WITHOUT_CHANCE
 from play.truth.rows import Row
 from protocol.settings import SelfPlaySettings
 from search.evaluator import Evaluator
-from search.mcts import search
+from search.mcts import search as search_tree
 from search.moves import choose_action
 from search.settings import resolve
-from search.tree import SearchTree
+from search.trees import tree_for
 
 IN_FLIGHT_BATCHES = 3
 """Positions in flight for each of the network's best batch: one is computed while the next gathers."""
 
 
-def play_settings(net: LoadedNet, simulations: int) -> SelfPlaySettings:
-    """Search as in play: no noise, the most visited move. ValueError if `simulations` is out of range."""
-    wanted = SelfPlaySettings(
-        simulations=max(1, simulations), root_noise=0.0, temperature_plies=0, history=net.history
-    )
-    return resolve(wanted, net.game)
+def play_settings(
+    net: LoadedNet, simulations: int, search: SelfPlaySettings = WITHOUT_CHANCE
+) -> SelfPlaySettings:
+    """Search as in play (`play.search_choice`). ValueError if `simulations` is out of range."""
+    return resolve(replace(search, simulations=max(1, simulations), history=net.history), net.game)
 
 
-async def chosen_actions(net: LoadedNet, rows: Sequence[Row], simulations: int) -> list[int]:
+async def chosen_actions(
+    net: LoadedNet, rows: Sequence[Row], simulations: int, search: SelfPlaySettings = WITHOUT_CHANCE
+) -> list[int]:
     """The action played in every row; 0 simulations is the raw policy. Each row gets a fresh tree."""
-    settings = play_settings(net, simulations)
+    settings = play_settings(net, simulations, search)
     places = asyncio.Semaphore(max(64, IN_FLIGHT_BATCHES * net.target_rows))
 
     async def one(row: Row) -> int:
@@ -44,7 +47,7 @@ async def chosen_actions(net: LoadedNet, rows: Sequence[Row], simulations: int) 
 
 async def _choose(net: LoadedNet, row: Row, settings: SelfPlaySettings, *, raw: bool) -> int:
     rng = np.random.default_rng(0)  # nothing is drawn from it: no noise, no temperature
-    tree = SearchTree(net.game, settings, rng)
+    tree = tree_for(net.game, settings, rng)
     tree.reset(net.game.notation.state_from_text(row.start))
     for action in row.moves:
         tree.advance(action)
@@ -53,4 +56,4 @@ async def _choose(net: LoadedNet, row: Row, settings: SelfPlaySettings, *, raw: 
         leaf = tree.root_leaf()
         priors, _ = await evaluator.evaluate(leaf)
         return int(leaf.actions[np.argmax(priors)])
-    return choose_action(await search(tree, evaluator), tree.ply, settings, rng)
+    return choose_action(await search_tree(tree, evaluator), tree.ply, settings, rng)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "azplay truth runs/connect_four-tiny",
-    "azplay truth runs/chess-tiny --simulations 0,100,800 --json truth.json",
+    "azplay truth runs/chess-tiny --simulations 0,100,800 --search puct --json truth.json",
     "azplay truth WEIGHTS.safetensors --limit 50 --no-untrained",
 )
 MOST_SIMULATIONS = 20_000
@@ -35,6 +35,9 @@ class TruthConfig:
     """A run folder (its newest network is taken) or a weights file."""
     simulations: str = "0,64"
     """Simulations per move, separated by commas; 0 is the raw policy, without search."""
+    search: str = ""
+    """puct, gumbel, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the self-play of the run
+    that the weights lie in, puct if they lie in none. Never with noise."""
     untrained: bool = True
     """Measure an untrained network of the same shape too: search alone finds much."""
     limit: int = 0
@@ -86,6 +89,7 @@ def simulations_from(text: str) -> list[int]:
 
 
 async def _measure(settings: TruthConfig, weights: Path, simulations: list[int]) -> None:
+    from play.search_choice import search_for
     from play.truth.measuring import measure
     from play.truth.report import to_text
     from play.truth.rows import rows_for
@@ -93,13 +97,18 @@ async def _measure(settings: TruthConfig, weights: Path, simulations: list[int])
     nets = _nets(settings, weights)
     try:
         rows = rows_for(nets[0].game, settings.seed, settings.limit)
-        found = await measure(nets, rows, simulations, lambda line: print(line, file=sys.stderr, flush=True))
+        search = search_for(settings.search, nets[0].game, weights)
+        found = await measure(nets, rows, simulations, _tell, search)
     finally:
         for net in nets:
             net.close()
     print(to_text(found))
     if settings.json is not None:
         _write(settings.json, nets[0].game.name, found)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _nets(settings: TruthConfig, weights: Path) -> list[LoadedNet]:

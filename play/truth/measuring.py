@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 
 from games.spec import Game
 from play.nets import LoadedNet
+from play.search_choice import WITHOUT_CHANCE, search_name
 from play.truth import tic_tac_toe
 from play.truth.choosing import chosen_actions
 from play.truth.errors import TreeResult, count_errors, expected_errors, groups_of, play_whole_tree
 from play.truth.report import PlayerErrors
 from play.truth.rows import Row
+from protocol.settings import SelfPlaySettings
 
 
 async def measure(
@@ -18,15 +20,18 @@ async def measure(
     rows: Sequence[Row],
     simulations: Sequence[int],
     progress: Callable[[str], None] = lambda _: None,
+    search: SelfPlaySettings = WITHOUT_CHANCE,
 ) -> list[PlayerErrors]:
-    """Errors of every network at every number of simulations, then those of random moves."""
+    """Errors of every network at every number of simulations of `search`, then those of random moves."""
     found = []
     for net in nets:
         for count in simulations:
             progress(f"{net.name}: {count} simulations, {len(rows)} positions")
-            played = await chosen_actions(net, rows, count)
+            played = await chosen_actions(net, rows, count, search)
             groups = [count_errors(rows, played, group) for group in groups_of(rows)]
-            found.append(PlayerErrors(net.name, count, groups, _trees(net.game, rows, played)))
+            found.append(
+                PlayerErrors(net.name, count, groups, _trees(net.game, rows, played), search_name(search))
+            )
     groups = [expected_errors(rows, group) for group in groups_of(rows)]
     return [*found, PlayerErrors("random moves", None, groups, {})]
 
