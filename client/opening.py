@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from games.spec import State
+from games.spec import Game, State
 from protocol.settings import SelfPlaySettings
-from search.settings import start_lines
+from search.settings import generator_names, start_lines
 from search.tree import SearchTree
 
 
-def start_of_game(settings: SelfPlaySettings, rng: np.random.Generator) -> str:
-    """`start`, or in a `start_share` of games one of `start_positions`."""
+def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> str:
+    """`start`, or in a `start_share` of games one of `start_positions` or of what `start_generator` draws."""
     if settings.start_share == 0 or rng.random() >= settings.start_share:
         return settings.start
+    names = generator_names(settings.start_generator)
+    if names:
+        assert game.generator is not None
+        return game.generator.draw(names[int(rng.integers(len(names)))], rng)
     lines = start_lines(settings.start_positions)
     return lines[int(rng.integers(len(lines)))]
 

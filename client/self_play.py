@@ -92,7 +92,7 @@ async def play_game(
     began = time.monotonic()
     uid = uid or os.urandom(16)
     tree = tree_for(game, settings, rng)
-    text = start_of_game(settings, rng)
+    text = start_of_game(game, settings, rng)
     start = game.notation.state_from_text(text)
     tree.reset(start)
     columns = _Columns()

@@ -68,7 +68,11 @@ class SelfPlaySettings:
     start_positions: str = ""
     """More start positions in the game's notation, one a line, at most 1000; azserver reads them from its
     --start-positions file. Games from them say so in their records."""
+    start_generator: str = ""
+    """Instead of `start_positions`: names, joined by commas, of start positions that the game draws anew for
+    each game (chess: material such as KQK,KRPKR, either colour with either side's men, nobody in check)."""
     start_share: float = 0.0
-    """Share of games that begin at one of `start_positions`, each equally likely (AlphaZero: 0)."""
+    """Share of games that begin at one of `start_positions`, or at one drawn by `start_generator`, each line
+    or name equally likely (AlphaZero: 0)."""
     seed: int = 0
     """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""
