@@ -63,6 +63,15 @@ class SelfPlaySettings:
     random_plies: int = 0
     """Such a game has 0 to this many of them, each number equally likely; they never end it (12 advised for
     chess). They count among `temperature_plies`."""
+    opening_share: float = 0.0
+    """Share of games that begin with plies drawn from the network's own policy, one evaluation each and no
+    search, from which nothing of the policy is learned; they follow the random plies of the same game, if it
+    has any. More variety where games are really played (KataGo begins its games so; AlphaZero: 0)."""
+    opening_plies: int = 0
+    """Such a game has 0 to this many of them, each number equally likely; they never end it (KataGo on 19x19:
+    14 on average, exponentially spread). They count among `temperature_plies`."""
+    opening_temperature: float = 1.0
+    """They are drawn from policy ** (1 / temperature) (KataGo: 1)."""
     start: str = ""
     """Start position in the game's notation (chess: FEN); empty is the usual one."""
     start_positions: str = ""

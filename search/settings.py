@@ -105,6 +105,9 @@ def _check(settings: SelfPlaySettings) -> None:
         ("random_share", 0, 1),
         ("start_share", 0, 1),
         ("random_plies", 0, 1000),
+        ("opening_share", 0, 1),
+        ("opening_plies", 0, 1000),
+        ("opening_temperature", 0.01, 100),
         ("max_plies", 1, 10_000),
     )
     for name, low, high in ranges:
