@@ -1,40 +1,89 @@
-"""Where a game begins: so that not all games begin alike."""
+"""Where a game begins and how its first plies are played: so that not all games begin alike.
+
+Up to three things, one after the other: a start position, plies drawn uniformly from the legal ones, plies
+drawn from the network's own policy. None of these plies is searched, and none is learned from as a policy.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from games.spec import State
+from games.spec import Game, State
 from protocol.settings import SelfPlaySettings
-from search.settings import start_lines
+from search.evaluator import Evaluator
+from search.settings import generator_names, start_lines
 from search.tree import SearchTree
 
 
-def start_of_game(settings: SelfPlaySettings, rng: np.random.Generator) -> str:
-    """`start`, or in a `start_share` of games one of `start_positions`."""
+def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> str:
+    """`start`, or in a `start_share` of games one of `start_positions` or of what `start_generator` draws."""
     if settings.start_share == 0 or rng.random() >= settings.start_share:
         return settings.start
+    names = generator_names(settings.start_generator)
+    if names:
+        assert game.generator is not None
+        return game.generator.draw(names[int(rng.integers(len(names)))], rng)
     lines = start_lines(settings.start_positions)
     return lines[int(rng.integers(len(lines)))]
 
 
-def random_opening(
-    tree: SearchTree, start: State, settings: SelfPlaySettings, rng: np.random.Generator
-) -> list[int]:
-    """Play 0 to `random_plies` legal actions, all equally likely, in a `random_share` of games; which ones.
+class Opening:
+    """The plies of one game before its first search. `tree` is at `start`; `actions` is what was played.
 
-    `tree` is at `start`. The game never ends in them: where an action would end it, play stops before.
+    The game never ends in them: where an action would end it, its kind of opening stops before.
     """
-    if settings.random_plies == 0 or rng.random() >= settings.random_share:
-        return []
-    actions: list[int] = []
-    for _ in range(rng.integers(settings.random_plies, endpoint=True)):
-        action = int(rng.choice(tree.legal_actions()))
+
+    def __init__(
+        self, tree: SearchTree, start: State, settings: SelfPlaySettings, rng: np.random.Generator
+    ) -> None:
+        self._tree = tree
+        self._start = start
+        self._settings = settings
+        self._rng = rng
+        self.actions: list[int] = []
+
+    def play_random(self) -> None:
+        """0 to `random_plies` legal actions, all equally likely, in a `random_share` of games."""
+        settings, rng = self._settings, self._rng
+        for _ in range(self._plies(settings.random_share, settings.random_plies)):
+            if not self._play(int(rng.choice(self._tree.legal_actions()))):
+                break
+
+    async def play_sampled(self, evaluator: Evaluator) -> None:
+        """0 to `opening_plies` actions drawn from the network's policy, in an `opening_share` of games."""
+        settings = self._settings
+        for _ in range(self._plies(settings.opening_share, settings.opening_plies)):
+            leaf = self._tree.root_leaf()
+            actions = leaf.actions.copy()
+            priors, _value = await evaluator.evaluate(leaf)
+            if not self._play(int(actions[drawn(priors, settings.opening_temperature, self._rng)])):
+                break
+
+    def _plies(self, share: float, most: int) -> int:
+        """How many plies of a kind this game has. No random number is drawn for a kind that is off."""
+        if most == 0 or self._rng.random() >= share:
+            return 0
+        return int(self._rng.integers(most, endpoint=True))
+
+    def _play(self, action: int) -> bool:
+        """Play on, or take the action back if the game ends with it; whether it was played."""
+        tree = self._tree
         tree.advance(action)
-        if tree.end_reason() is not None:
-            tree.reset(start)
-            for again in actions:
-                tree.advance(again)
-            break
-        actions.append(action)
-    return actions
+        if tree.end_reason() is None:
+            self.actions.append(action)
+            return True
+        tree.reset(self._start)
+        for again in self.actions:
+            tree.advance(again)
+        return False
+
+
+def drawn(priors: npt.NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:
+    """An index drawn from priors ** (1 / temperature); priors that are all 0 are taken for equal."""
+    weights = np.maximum(priors.astype(np.float64), 0.0)
+    largest = weights.max()
+    weights = (weights / largest) ** (1.0 / temperature) if largest > 0 else np.ones(len(priors))
+    cumulative = np.cumsum(weights)
+    index = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+    return min(int(index), len(weights) - 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from client.opening import random_opening, start_of_game
+from client.opening import Opening, start_of_game
 from client.remote_evaluator import LeafRefused
 from games.spec import Game
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, BadRecord, GameRecord
@@ -92,11 +92,14 @@ async def play_game(
     began = time.monotonic()
     uid = uid or os.urandom(16)
     tree = tree_for(game, settings, rng)
-    text = start_of_game(settings, rng)
+    text = start_of_game(game, settings, rng)
     start = game.notation.state_from_text(text)
     tree.reset(start)
     columns = _Columns()
-    for action in random_opening(tree, start, settings, rng):
+    opening = Opening(tree, start, settings, rng)
+    opening.play_random()
+    await opening.play_sampled(evaluator)
+    for action in opening.actions:
         columns.add_unsearched(action, evaluator.version)
     while (reason := tree.end_reason()) is None:
         is_cheap = settings.cheap_probability > 0 and rng.random() < settings.cheap_probability

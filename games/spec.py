@@ -108,6 +108,22 @@ class Notation:
 
 
 @dataclass(frozen=True)
+class StartGenerator:
+    """Start positions drawn at random, a new one for each game; plain Python, once a game.
+
+    check(name) -> None                 ValueError says why nothing can be drawn under that name
+    draw(name, rng) -> text             a position in which the game goes on, in the game's notation
+    matches(name, text) -> bool         whether `draw` may have given this very text
+    """
+
+    names: str
+    """For people: what may be asked for."""
+    check: Callable[[str], None]
+    draw: Callable[[str, np.random.Generator], str]
+    matches: Callable[[str, str], bool]
+
+
+@dataclass(frozen=True)
 class Game:
     """The whole description of a game."""
 
@@ -139,6 +155,8 @@ class Game:
     notation: Notation
     symmetries: tuple[Symmetry, ...] = field(default=())
     """All symmetries but the identity."""
+    generator: StartGenerator | None = None
+    """Random start positions by name, where the game offers some."""
 
     @property
     def cells(self) -> int:

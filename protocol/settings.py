@@ -63,12 +63,25 @@ class SelfPlaySettings:
     random_plies: int = 0
     """Such a game has 0 to this many of them, each number equally likely; they never end it (12 advised for
     chess). They count among `temperature_plies`."""
+    opening_share: float = 0.0
+    """Share of games that begin with plies drawn from the network's own policy, one evaluation each and no
+    search, from which nothing of the policy is learned; they follow the random plies of the same game, if it
+    has any. More variety where games are really played (KataGo begins its games so; AlphaZero: 0)."""
+    opening_plies: int = 0
+    """Such a game has 0 to this many of them, each number equally likely; they never end it (KataGo on 19x19:
+    14 on average, exponentially spread). They count among `temperature_plies`."""
+    opening_temperature: float = 1.0
+    """They are drawn from policy ** (1 / temperature) (KataGo: 1)."""
     start: str = ""
     """Start position in the game's notation (chess: FEN); empty is the usual one."""
     start_positions: str = ""
     """More start positions in the game's notation, one a line, at most 1000; azserver reads them from its
     --start-positions file. Games from them say so in their records."""
+    start_generator: str = ""
+    """Instead of `start_positions`: names, joined by commas, of start positions that the game draws anew for
+    each game (chess: material such as KQK,KRPKR, either colour with either side's men, nobody in check)."""
     start_share: float = 0.0
-    """Share of games that begin at one of `start_positions`, each equally likely (AlphaZero: 0)."""
+    """Share of games that begin at one of `start_positions`, or at one drawn by `start_generator`, each line
+    or name equally likely (AlphaZero: 0)."""
     seed: int = 0
     """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""

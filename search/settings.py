@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from games import GAME_NAMES, get_game
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
 
@@ -30,6 +31,7 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
         max_plies=settings.max_plies or game.max_plies,
         dirichlet_alpha=settings.dirichlet_alpha or game.dirichlet_alpha,
         start_positions="\n".join(start_lines(settings.start_positions)),
+        start_generator=",".join(generator_names(settings.start_generator)),
         cheap_simulations=settings.cheap_simulations or max(1, settings.simulations // CHEAP_PART),
     )
     _check(resolved)
@@ -37,6 +39,7 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
         _check_start(game, resolved.start)
     for line in start_lines(resolved.start_positions):
         _check_start(game, line, "start_positions")
+    _check_generator(game, resolved)
     return resolved
 
 
@@ -44,6 +47,30 @@ def start_lines(text: str) -> list[str]:
     """The positions of `start_positions`: lines that are neither empty nor begin with #."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
+
+
+def generator_names(text: str) -> list[str]:
+    """The names in `start_generator`."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _check_generator(game: Game, settings: SelfPlaySettings) -> None:
+    """ValueError if the game does not draw what `start_generator` names."""
+    names = generator_names(settings.start_generator)
+    if names and game.generator is None:
+        offering = [name for name in GAME_NAMES if get_game(name).generator is not None]
+        raise ValueError(
+            f"self_play.start_generator is {settings.start_generator!r}, but {game.name} draws no start "
+            f"positions; {', '.join(offering)} does: name a file of --start-positions instead"
+        )
+    for name in names:
+        assert game.generator is not None
+        try:
+            game.generator.check(name)
+        except ValueError as error:
+            raise ValueError(
+                f"self_play.start_generator: {error} ({game.name} offers: {game.generator.names})"
+            ) from error
 
 
 def _check_start(game: Game, start: str, name: str = "start") -> None:
@@ -78,6 +105,9 @@ def _check(settings: SelfPlaySettings) -> None:
         ("random_share", 0, 1),
         ("start_share", 0, 1),
         ("random_plies", 0, 1000),
+        ("opening_share", 0, 1),
+        ("opening_plies", 0, 1000),
+        ("opening_temperature", 0.01, 100),
         ("max_plies", 1, 10_000),
     )
     for name, low, high in ranges:
@@ -87,8 +117,17 @@ def _check(settings: SelfPlaySettings) -> None:
     if settings.root not in ROOTS:
         raise ValueError(f"self_play.root is {settings.root!r}, but must be one of {', '.join(ROOTS)}")
     lines = start_lines(settings.start_positions)
-    if settings.start_share > 0 and not lines:
-        raise ValueError("self_play.start_share is set, but there are no start positions: name their file")
+    if settings.start_share > 0 and not (lines or settings.start_generator):
+        raise ValueError(
+            "self_play.start_share is set, but there are no start positions: name their file, or a "
+            "self_play.start_generator"
+        )
+    if lines and settings.start_generator:
+        raise ValueError(
+            "self_play.start_generator and start positions from a file are both set: choose one of them"
+        )
+    if settings.start_generator and settings.start_share == 0:
+        raise ValueError("self_play.start_generator is set, but self_play.start_share is 0: no game uses it")
     if len(lines) > MOST_STARTS or any(len(line) > LONGEST_START for line in lines):
         raise ValueError(
             f"self_play.start_positions: {len(lines)} lines; at most {MOST_STARTS} of {LONGEST_START} "

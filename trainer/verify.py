@@ -44,6 +44,8 @@ class Expected:
     """Whether policy targets may be shares of an improved policy (`root = gumbel`)."""
     more_starts: frozenset[str] = frozenset()
     """Other start positions that games of this run may have, letter by letter."""
+    generators: tuple[str, ...] = ()
+    """Names of random start positions (`games.spec.StartGenerator`) that games of this run may have."""
 
     @classmethod
     def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
@@ -54,6 +56,7 @@ class Expected:
             settings.simulations,
             settings.root == "gumbel",
             frozenset(settings.start_positions.splitlines() if settings.start_share > 0 else ()),
+            tuple(settings.start_generator.split(",")) if settings.start_generator else (),
         )
 
 
@@ -86,7 +89,7 @@ class Verifier:
             return Rejection(Code.WRONG_GAME, f"a game of {record.game!r}; this run plays {self._game.name}")
         for name in ("start", "max_plies", "simulations"):
             found, wanted = getattr(record, name), getattr(expected, name)
-            if found != wanted and not (name == "start" and found in expected.more_starts):
+            if found != wanted and not (name == "start" and self._may_begin(record.start, expected)):
                 return Rejection(
                     Code.WRONG_SETTINGS, f"{name} is {found!r}, games of this run have {wanted!r}"
                 )
@@ -99,6 +102,13 @@ class Verifier:
         self._reserve(record.max_plies)
         self._line[0] = start
         return None
+
+    def _may_begin(self, start: str, expected: Expected) -> bool:
+        """Whether `start` is one of the other start positions."""
+        generator = self._game.generator
+        return start in expected.more_starts or (
+            generator is not None and any(generator.matches(name, start) for name in expected.generators)
+        )
 
     def _reserve(self, max_plies: int) -> None:
         if min(max_plies, MAX_PLIES) >= len(self._line):

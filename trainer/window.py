@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import PLY_CAP, Game, State
+from games.spec import PLY_CAP, Game
 from protocol.records import POLICY_TARGET, GameRecord
+from trainer.starts import StartTable
 
 
 class Rings(NamedTuple):
@@ -69,7 +70,6 @@ class Window:
     def __init__(
         self, game: Game, positions: int, visited_per_position: float = 0.0, plies_per_game: float = 5.0
     ) -> None:
-        self._notation = game.notation
         visits = int(positions * (visited_per_position or game.mean_legal)) + 1
         games = int(positions / plies_per_game) + 1
         self.rings = Rings(
@@ -88,15 +88,18 @@ class Window:
             game_capped=np.zeros(games, np.uint8),
             game_start=np.zeros(games, np.int32),
         )
-        self._start_rows: dict[str, int] = {}
-        self.starts: npt.NDArray[np.uint64] = np.zeros((0, game.state_words), dtype=np.uint64)
-        """[start positions, state_words] every start position seen."""
+        self._starts = StartTable(game.notation, game.state_words)
         self._oldest_game = 0
         self._next_game = 0
         self._next_position = 0
         self._next_visit = 0
         self.longest = 0
         """Plies of the longest game ever added; what a replay needs room for."""
+
+    @property
+    def starts(self) -> npt.NDArray[np.uint64]:
+        """[rows, state_words] start positions; `Rings.game_start` says which row is whose."""
+        return self._starts.states
 
     @property
     def capacity(self) -> int:
@@ -161,7 +164,7 @@ class Window:
         self.rings.game_plies[slot] = plies
         self.rings.game_outcome[slot] = record.outcome
         self.rings.game_capped[slot] = record.reason == PLY_CAP
-        self.rings.game_start[slot] = self._start_row(record.start)
+        self.rings.game_start[slot] = self._starts.add(record.start)
         self._next_game += 1
         self._next_position += plies
         self._next_visit += visits
@@ -173,6 +176,7 @@ class Window:
             or self._visits + visits > len(self.rings.visit_count)
             or self.games == len(self.rings.game_first)
         ):
+            self._starts.drop(int(self.rings.game_start[self._oldest_game % len(self.rings.game_start)]))
             self._oldest_game += 1
 
     def _write_columns(self, record: GameRecord) -> None:
@@ -187,12 +191,3 @@ class Window:
         _put(rings.root_value, at, record.root_values)
         _put(rings.visit_action, self._next_visit, record.visit_actions)
         _put(rings.visit_count, self._next_visit, record.visits)
-
-    def _start_row(self, text: str) -> int:
-        """Row of a start position in `starts`; there are few, so they are never dropped."""
-        row = self._start_rows.get(text)
-        if row is None:
-            state: State = self._notation.state_from_text(text)
-            row = self._start_rows[text] = len(self._start_rows)
-            self.starts = np.vstack([self.starts, state[None]])
-        return row

@@ -5,6 +5,7 @@ from __future__ import annotations
 from games.chess.actions import ACTIONS, PLANES
 from games.chess.encoding import PLANES_PER_POSITION, SCALAR_PLANES, encode
 from games.chess.ends import END_REASONS, end_reason
+from games.chess.generator import GENERATOR
 from games.chess.layout import STATE_WORDS, side_to_move, start
 from games.chess.movegen import MAX_LEGAL, legal_actions
 from games.chess.notation import NOTATION
@@ -28,4 +29,5 @@ GAME = Game(
     end_reasons=END_REASONS,
     rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode),
     notation=NOTATION,
+    generator=GENERATOR,
 )

@@ -1,0 +1,101 @@
+"""Random endgames: start positions drawn by their material, for self-play that does not begin at move one.
+
+A name is the men of one side and then of the other, each king first, as endgame tables are called: KQK,
+KRPKR. Either colour has the first side's men, and either is to move, equally likely. The position is legal,
+nobody is in check (a random check is often one that no move could have given), and the game is not over.
+Counters begin anew, as in any game: no half-move without progress yet, move 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+
+from games.chess.ends import end_reason, in_check
+from games.chess.fen import state_from_fen, state_to_fen
+from games.chess.notation import legal_list
+from games.spec import StartGenerator, State
+
+TRIES = 1000
+"""Random placements of which one at least must be fine for a name to be taken: of KQK it is every third."""
+MOST_TRIES = 100 * TRIES
+"""Placements that a game tries: more, so that a name that was taken does not fail by bad luck."""
+MOST_MEN = 32
+
+
+def sides_of(name: str) -> tuple[str, str]:
+    """ "KRPKR" -> ("KRP", "KR"). ValueError if that is no name."""
+    sides = re.fullmatch(r"(K[QRBNP]*)(K[QRBNP]*)", name)
+    if sides is None or len(name) > MOST_MEN:
+        raise ValueError(
+            f"{name!r} is no material: write the men of one side and then of the other, each king first, "
+            "as KQK or KRPKR"
+        )
+    return sides[1], sides[2]
+
+
+def draw(name: str, rng: np.random.Generator, tries: int = MOST_TRIES) -> str:
+    """A random position with the material `name`, as FEN. ValueError if there is none."""
+    first, second = sides_of(name)
+    white, black = (first, second) if rng.random() < 0.5 else (second, first)
+    men = white + black.lower()
+    side = "wb"[int(rng.integers(2))]
+    fault = "no legal position was found"
+    for _ in range(tries):
+        try:
+            state = state_from_fen(_placed(men, side, rng))
+        except ValueError as error:
+            fault = str(error)
+            continue
+        if _is_fine(state):
+            return state_to_fen(state)
+        fault = "the game would be over there, or a king in check"
+    raise ValueError(f"{name}: none of {tries} random positions can begin a game: {fault}")
+
+
+def matches(name: str, text: str) -> bool:
+    """Whether `draw(name)` may have given this text; that the game is not over is not looked at."""
+    try:
+        state = state_from_fen(text)
+    except ValueError:
+        return False
+    fields = text.split(" ")
+    if state_to_fen(state) != text or fields[2:] != ["-", "-", "0", "1"] or _is_check(state):
+        return False
+    colours = [Counter(x.upper() for x in fields[0] if case(x)) for case in (str.isupper, str.islower)]
+    wanted = [Counter(side) for side in sides_of(name)]
+    return colours in (wanted, wanted[::-1])
+
+
+def _placed(men: str, side: str, rng: np.random.Generator) -> str:
+    """FEN with `men` on random squares, pawns on none of the outer ranks."""
+    squares = [""] * 64
+    for man in sorted(men, key=lambda man: man.upper() != "P"):
+        low, high = (8, 56) if man.upper() == "P" else (0, 64)
+        free = [square for square in range(low, high) if not squares[square]]
+        if not free:
+            raise ValueError("there are more pawns than squares")
+        squares[free[int(rng.integers(len(free)))]] = man
+    ranks = ("".join(man or "1" for man in squares[8 * rank : 8 * rank + 8]) for rank in range(7, -1, -1))
+    return f"{'/'.join(ranks)} {side} - - 0 1"
+
+
+def _is_fine(state: State) -> bool:
+    """Nobody is in check (the other king cannot be: FEN refuses that) and the game goes on."""
+    return not _is_check(state) and not end_reason(state.reshape(1, -1), 1, len(legal_list(state)), False)
+
+
+def _is_check(state: State) -> bool:
+    return bool(in_check(state))
+
+
+def check(name: str) -> None:
+    """ValueError with what is wrong with `name`. The same answer every time: a fixed random number."""
+    draw(name, np.random.default_rng(0), TRIES)
+
+
+GENERATOR = StartGenerator(
+    names="material such as KQK, KRK, KPK, KRPKR", check=check, draw=draw, matches=matches
+)

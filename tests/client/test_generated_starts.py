@@ -1,0 +1,96 @@
+"""Games that begin at positions which their game draws at random."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from client_naive import verify
+
+from client.self_play import Player, play_game
+from games import get_game
+from games.spec import StartGenerator
+from protocol.errors import Code
+from protocol.records import GameRecord, from_bytes, to_bytes
+from protocol.settings import SelfPlaySettings
+from search.evaluator import UniformEvaluator
+from search.settings import resolve
+from trainer.verify import Expected, Verifier
+
+BOARDS = {"corner": ("x../.../...", "..x/.../..."), "edge": (".x./.../...",)}
+
+
+def draw(name: str, rng: np.random.Generator) -> str:
+    return BOARDS[name][int(rng.integers(len(BOARDS[name])))]
+
+
+def check(name: str) -> None:
+    if name not in BOARDS:
+        raise ValueError(f"no board {name!r}")
+
+
+GAME = replace(
+    get_game("tic_tac_toe"),
+    generator=StartGenerator("corner, edge", check, draw, lambda name, text: text in BOARDS[name]),
+)
+
+
+def settings_for(names: str, share: float, **changes: object) -> SelfPlaySettings:
+    settings = SelfPlaySettings(simulations=8, start_generator=names, start_share=share)
+    return resolve(replace(settings, **changes), GAME)  # type: ignore[arg-type]
+
+
+def play(number: int, settings: SelfPlaySettings) -> GameRecord:
+    return asyncio.run(play_game(GAME, settings, UniformEvaluator(), Player(3).rng(number)))
+
+
+def test_a_share_of_games_begins_at_positions_that_are_drawn_anew() -> None:
+    """Names are equally likely; records say where, the trainer takes those and no others."""
+    settings = settings_for(" corner, edge ,", 0.5)
+    assert settings.start_generator == "corner,edge"
+    records = [play(number, settings) for number in range(60)]
+    starts = [record.start for record in records]
+    assert {*BOARDS["corner"], *BOARDS["edge"], ""} == set(starts)
+    assert 20 <= starts.count("") <= 40
+    assert 8 <= starts.count(BOARDS["edge"][0]) <= 22
+    verifier, expected = Verifier(GAME), Expected.of(settings, GAME)
+    for record in records[:10]:
+        verify(replace(record, outcome=-record.outcome) if record.start else record)
+        assert verifier.check(from_bytes(to_bytes(record)), expected, 0) is None
+    for strange in ("x", ".../.x./..."):
+        rejection = verifier.check(replace(records[0], start=strange), expected, 0)
+        assert rejection is not None
+        assert rejection.code == Code.WRONG_SETTINGS
+    corners = Expected.of(settings_for("corner", 0.5), GAME)
+    edge = next(record for record in records if record.start == BOARDS["edge"][0])
+    assert verifier.check(edge, corners, 0) is not None
+
+
+def test_without_a_generator_games_draw_the_random_numbers_they_always_did() -> None:
+    """A game is repeated whether or not others of its run begin elsewhere."""
+    plain = resolve(SelfPlaySettings(simulations=8), GAME)
+    assert play(4, plain).actions.tolist() == play(4, replace(plain, start_generator="")).actions.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"start_generator": "corner,nowhere"}, r"no board 'nowhere'.*offers: corner, edge"),
+        ({"start_share": 0.0}, "start_share is 0"),
+        ({"start_positions": "x../.../..."}, "choose one"),
+    ],
+)
+def test_a_generator_must_be_one_that_the_game_has(changes: dict[str, object], words: str) -> None:
+    """Looked at before anybody plays, with what there is instead."""
+    with pytest.raises(ValueError, match=words):
+        settings_for("corner", 0.5, **changes)
+
+
+def test_a_game_without_generators_says_which_games_have_some() -> None:
+    """And what can be done instead."""
+    with pytest.raises(
+        ValueError, match=r"tic_tac_toe draws no start positions; chess does.*--start-positions"
+    ):
+        resolve(SelfPlaySettings(start_generator="KQK", start_share=0.5), get_game("tic_tac_toe"))

@@ -1,0 +1,119 @@
+"""Openings drawn from the network's policy: how often, how long, and from what."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from client_naive import verify
+
+from client.opening import drawn
+from client.self_play import Player, play_game
+from games import get_game
+from protocol.records import GameRecord, from_bytes, to_bytes
+from protocol.settings import SelfPlaySettings
+from search.evaluator import Evaluation, Leaf, UniformEvaluator
+from search.settings import resolve
+from trainer.verify import Expected, Verifier
+
+GAME = get_game("connect_four")
+
+
+class Leftmost(UniformEvaluator):
+    """A network that thinks of the first legal action only, and counts what it is asked."""
+
+    version = 7
+    asked = 0
+
+    async def evaluate(self, leaf: Leaf) -> Evaluation:  # type: ignore[override]
+        self.asked += 1
+        priors = np.zeros(len(leaf.actions), np.float32)
+        priors[0] = 1.0
+        return priors, 0.0
+
+
+def settings_for(**changes: object) -> SelfPlaySettings:
+    return resolve(replace(SelfPlaySettings(simulations=6), **changes), GAME)  # type: ignore[arg-type]
+
+
+def play(number: int, settings: SelfPlaySettings, network: UniformEvaluator) -> GameRecord:
+    return asyncio.run(play_game(GAME, settings, network, Player(3).rng(number)))
+
+
+def unsearched(record: GameRecord) -> int:
+    """Plies of the opening: they have no visits, and come first."""
+    none = record.visited == 0
+    plies = int(none.sum())
+    assert none[:plies].all()
+    assert ((record.flags == 0) == none).all()
+    assert (record.root_values[:plies] == 0).all()
+    return plies
+
+
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+def test_a_share_of_games_begins_with_the_networks_own_moves(root: str) -> None:
+    """0 to 4 plies in half of the games, by the policy; the trainer takes them."""
+    settings = settings_for(root=root, opening_share=0.5, opening_plies=4)
+    verifier, expected = Verifier(GAME), Expected.of(settings, GAME)
+    lengths = []
+    for number in range(50):
+        record = play(number, settings, Leftmost())
+        verify(record)
+        assert verifier.check(from_bytes(to_bytes(record)), expected, 7) is None
+        lengths.append(unsearched(record))
+        assert (record.actions[: lengths[-1]] == 0).all()
+        assert (record.versions == 7).all()
+    assert set(lengths) == set(range(5))
+    assert 20 <= lengths.count(0) <= 40
+
+
+def test_a_ply_costs_one_evaluation() -> None:
+    """And random plies, which come first, cost none."""
+    changes = {"random_share": 1.0, "random_plies": 3, "max_plies": 12}
+    for number in range(12):
+        network = Leftmost()
+        settings = settings_for(**changes, opening_share=1.0, opening_plies=6, root="gumbel", simulations=1)
+        record = play(number, settings, network)
+        sampled = 0
+        while sampled < unsearched(record) and record.actions[unsearched(record) - 1 - sampled] == 0:
+            sampled += 1
+        searched = record.plies - unsearched(record)
+        assert searched <= network.asked <= sampled + 2 * searched
+
+
+def test_the_policys_moves_never_end_the_game() -> None:
+    """A column fills up, or the cap comes: the last ply of each game is searched."""
+    for number in range(12):
+        settings = settings_for(opening_share=1.0, opening_plies=40, max_plies=9)
+        record = play(number, settings, Leftmost())
+        assert record.visited[-1] > 0
+        verify(record)
+
+
+def test_games_differ_from_what_they_were_only_where_it_is_switched_on() -> None:
+    """Without it no random number is drawn for it."""
+    plain = settings_for()
+    other = replace(plain, opening_share=0.7)
+    assert (
+        play(1, plain, UniformEvaluator()).actions.tolist()
+        == play(1, other, UniformEvaluator()).actions.tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("temperature", "shares"), [(1.0, (0.8, 0.2)), (2.0, (2 / 3, 1 / 3)), (0.02, (1, 0))]
+)
+def test_the_temperature_flattens_or_sharpens(temperature: float, shares: tuple[float, float]) -> None:
+    """Shares of policy ** (1 / temperature)."""
+    rng = np.random.default_rng(1)
+    priors = np.array([0.8, 0.2], np.float32)
+    found = np.mean([drawn(priors, temperature, rng) == 0 for _ in range(4000)])
+    assert abs(found - shares[0]) < 0.025
+
+
+def test_a_policy_of_nothing_is_taken_for_an_even_one() -> None:
+    """Half precision may round everything to 0."""
+    rng = np.random.default_rng(1)
+    assert {drawn(np.zeros(3, np.float32), 1.0, rng) for _ in range(50)} == {0, 1, 2}
