@@ -52,6 +52,10 @@ class TrainerConfig:
     """Share, 0..1, of the search's root value in the value target, the rest being the outcome
     (AlphaZero: 0; others' trials: 0.2 makes no difference, 0.5 costs 25 Elo in Go, some of it helps when
     games are few)."""
+    win_discount: float = 1.0
+    """Above 0, up to 1: the value target of a position k plies before the end of a won (lost) game is a win
+    (loss) with probability win_discount ^ k, else a draw, so that value tells near wins from far ones and
+    the search plays on to the end (AlphaZero: 1, all wins alike; 0.995 halves a win in 138 plies)."""
     capped_value_weight: float = 1.0
     """Weight of a position in the value loss when its game ended by the length limit and was scored as a
     draw (AlphaZero: 1; 0.25 keeps many such games from teaching that everything is a draw)."""
@@ -119,6 +123,8 @@ class TrainerConfig:
         for name in ("value_q_share", "capped_value_weight", "window_beta"):
             if not 0 <= getattr(self, name) <= 1:
                 raise Fatal(f"--{name.replace('_', '-')} must be in 0..1", Exit.CONFIG)
+        if not 0 < self.win_discount <= 1:
+            raise Fatal("--win-discount must be more than 0 and at most 1", Exit.CONFIG)
         if not 0 <= self.ema < 1:
             raise Fatal("--ema must be in 0..1, and not 1: the average would never move", Exit.CONFIG)
         if not 0 <= self.held_out <= 0.5:

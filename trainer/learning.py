@@ -45,6 +45,7 @@ def recipe_of(config: TrainerConfig) -> Recipe:
     for name in (
         "value_weight",
         "value_q_share",
+        "win_discount",
         "capped_value_weight",
         "ema",
         "cosine_steps",

@@ -40,6 +40,8 @@ class Recipe:
     """Of the value loss, beside 1 for the policy (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
     value_q_share: float = 0.0
     """Of the root value in the value target, beside the outcome (AlphaZero: 0)."""
+    win_discount: float = 1.0
+    """Factor a ply to the end on how decided a decided game is in the value target (AlphaZero: 1)."""
     capped_value_weight: float = 1.0
     """Of a position in the value loss when the length ended its game (AlphaZero: 1)."""
     ema: float = 0.0

@@ -14,7 +14,7 @@ from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
 from trainer.average import Average
-from trainer.loss import Losses, Targets, losses, value_targets
+from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets
 from trainer.optimizers import Recipe, make_optimizer
 from trainer.sampler import Samples
 
@@ -160,10 +160,12 @@ class Learner:
             return torch.from_numpy(array).to(self._device, non_blocking=True)
 
         policy_rows = int(np.count_nonzero(np.diff(samples.rows))) + (len(samples.rows) > 0)
-        classes, root_values = to_device(samples.classes), to_device(samples.root_values)
+        recipe = self._recipe
+        classes, plies_left = to_device(samples.classes), to_device(samples.plies_left)
+        outcome = outcome_targets(classes, plies_left, recipe.win_discount)
         targets = Targets(
-            value_targets(classes, root_values, self._recipe.value_q_share),
-            1.0 - (1.0 - self._recipe.capped_value_weight) * to_device(samples.capped),
+            value_targets(outcome, to_device(samples.root_values), recipe.value_q_share),
+            1.0 - (1.0 - recipe.capped_value_weight) * to_device(samples.capped),
             to_device(samples.rows),
             to_device(samples.actions),
             to_device(samples.shares),

@@ -61,7 +61,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "as published": {},
     "everything": {
         "ema": 0.9, "held_out": 0.1, "window_growth": True, "window_min": 60, "cosine_steps": 8,
-        "value_q_share": 0.3, "capped_value_weight": 0.25,
+        "value_q_share": 0.3, "capped_value_weight": 0.25, "win_discount": 0.98,
     },
 }  # fmt: skip
 
@@ -269,6 +269,7 @@ def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
     [
         ("value_q_share", 1.1), ("capped_value_weight", -0.1), ("window_beta", 2.0), ("window_alpha", 0.0),
         ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1),
+        ("win_discount", 0.0), ("win_discount", 1.01),
     ],
 )  # fmt: skip
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:
