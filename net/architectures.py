@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from games.spec import Game
 from net.modules import Network
+from protocol.net_names import MOST_BLOCKS, MOST_CHANNELS, parse
 
 ValueHeadKind = Literal["wdl", "tanh"]
 
-_LARGEST = {"blocks": 100, "channels": 2048, "squeeze_channels": 2048, "flat_policy_channels": 256}
+_LARGEST = {
+    "blocks": MOST_BLOCKS,
+    "channels": MOST_CHANNELS,
+    "squeeze_channels": 2048,
+    "flat_policy_channels": 256,
+}
 _LARGEST |= {"value_channels": 256, "value_hidden": 4096}
 
 
@@ -79,6 +86,32 @@ PRESETS: dict[str, Architecture] = {
     "alphazero": Architecture(19, 256),
 }
 """`tiny` for tests and small games, `small` for one CPU, `medium` for one GPU, `alphazero` the paper's."""
+
+
+def named(name: str) -> Architecture:
+    """The architecture of a preset, or of sizes such as `6x64se` (`protocol.net_names`). ValueError.
+
+    What such a name leaves open is as in the preset with a win/draw/loss head of the most similar size.
+    """
+    sizes = parse(name)
+    if sizes is None:
+        return PRESETS[name]
+    wanted = math.log(sizes.blocks * sizes.channels**2)
+    nearest = min(
+        (preset for preset in PRESETS.values() if preset.value_head == "wdl"),
+        key=lambda preset: abs(math.log(preset.blocks * preset.channels**2) - wanted),
+    )
+    return dataclasses.replace(nearest, **dataclasses.asdict(sizes))
+
+
+def name_of(architecture: Architecture) -> str:
+    """The name that `named` makes this architecture of; the nearest one if there is none."""
+    for name, preset in PRESETS.items():
+        if preset == architecture:
+            return name
+    se = "se" if architecture.squeeze_excitation else ""
+    tanh = "tanh" if architecture.value_head == "tanh" else ""
+    return f"{architecture.blocks}x{architecture.channels}{se}{tanh}"
 
 
 def build(architecture: Architecture, game: Game, history: int) -> Network:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from protocol.net_names import parse
 from runtime.exits import Exit, Fatal
 from runtime.ports import parse_address
 
@@ -19,9 +20,10 @@ class TrainerConfig:
     """Name of the run folder; empty: the server's name for the run."""
     runs: str = "runs"
     """Folder of all run folders."""
-    net: Literal["", "tiny", "small", "medium", "alphazero"] = ""
-    """Preset of a new network (tiny, small, medium, alphazero); empty: the server's. AlphaZero: 19x256.
-    A run that has a checkpoint goes on with its own."""
+    net: str = ""
+    """A new network: tiny, small, medium, alphazero (19x256), or sizes: 4x64 (blocks x channels), 6x96se
+    (with squeeze-excitation), 4x64tanh (AlphaZero's value head); empty: the server's. A run that has a
+    checkpoint goes on with its own."""
     weights: str = ""
     """Weights file to begin with, when the run has no checkpoint yet."""
     device: str = "auto"
@@ -104,6 +106,10 @@ class TrainerConfig:
 
     def check(self) -> TrainerConfig:
         """The same settings, or Fatal(CONFIG) naming the one that is out of range."""
+        try:
+            parse(self.net or "tiny")
+        except ValueError as error:
+            raise Fatal(f"--net: {error}", Exit.CONFIG) from None
         positive = ("samples_per_position", "window_positions", "publish_steps", "keep_checkpoints")
         for name in (*positive, "window_min", "window_alpha"):
             if getattr(self, name) <= 0:

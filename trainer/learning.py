@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from games.spec import Game
-from net.architectures import PRESETS, build
+from net.architectures import build, named
 from net.modules import Network
 from net.weights import BadWeights, load
 from protocol.records import GameRecord, from_bytes
@@ -102,8 +102,8 @@ class Learning:
 
     def _restore(self, found: checkpoint.Checkpoint) -> None:
         progress = found.progress
-        wanted = PRESETS.get(self._config.net)
-        if wanted is not None and wanted != found.network.architecture:
+        wanted = self._config.net
+        if wanted and named(wanted) != found.network.architecture:
             raise Fatal(
                 f"this run trains another network than --net {self._config.net}; leave --net away to go on "
                 "with it, or choose another --run",
@@ -210,11 +210,12 @@ def _new_network(config: TrainerConfig, game: Game, history: int, preset: str) -
             return load(config.weights, game=game, history=history)[0]
         except BadWeights as error:
             raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
-    name = config.net or preset
-    if name not in PRESETS:
-        raise Fatal(f"there is no network {name!r}; --net takes one of {', '.join(PRESETS)}", Exit.CONFIG)
+    try:
+        architecture = named(config.net or preset)
+    except ValueError as error:
+        raise Fatal(f"{error}; give it as --net", Exit.CONFIG) from None
     torch.manual_seed(config.seed)
-    return build(PRESETS[name], game, history)
+    return build(architecture, game, history)
 
 
 def cpu_threads(config: TrainerConfig) -> int:

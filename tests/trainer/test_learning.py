@@ -238,6 +238,18 @@ def test_network_of_a_run_cannot_change(tmp_path: Path) -> None:
         learning(tmp_path / "a", net="small")
     assert caught.value.code == Exit.CONFIG
     assert learning(tmp_path / "a", net="").architecture == "2x32"
+    assert learning(tmp_path / "a", net="2x32").architecture == "2x32"
+
+
+def test_network_of_any_size(tmp_path: Path) -> None:
+    """--net takes sizes where it takes presets; what is neither is refused before anything is begun."""
+    one = learning(tmp_path / "a", net="1x8setanh")
+    one._sampler.warm(games(1)[0])
+    assert one.architecture == "1x8"
+    assert one._learner.network.value.out.out_features == 1
+    with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
+        TrainerConfig(net="1x8 se").check()
+    assert caught.value.code == Exit.CONFIG
 
 
 def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
