@@ -27,6 +27,8 @@ _LARGEST = {
 }
 _LARGEST |= {"value_channels": 256, "value_hidden": 4096}
 
+_TRAINING_HEADS = ("moves_left_head", "soft_policy_head")
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -51,26 +53,41 @@ class Architecture:
     """Width of the value head's hidden layer. Paper: 256."""
     value_head: ValueHeadKind = "tanh"
     """`wdl`: three logits (win, draw, loss for the side to move); `tanh`: one number. Paper: tanh."""
+    moves_left_head: bool = False
+    """A head of training only that says how long the game goes on (`trainer.auxiliary`). Paper: no."""
+    soft_policy_head: bool = False
+    """A head of training only for a softer policy (`trainer.auxiliary`). Paper: no."""
 
     def __post_init__(self) -> None:
         for name, largest in _LARGEST.items():
             size = getattr(self, name)
             if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
                 raise ValueError(f"architecture: {name} must be a whole number in 1..{largest}, not {size!r}")
-        if not isinstance(self.squeeze_excitation, bool):
-            raise ValueError("architecture: squeeze_excitation must be true or false")
+        for name in ("squeeze_excitation", *_TRAINING_HEADS):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"architecture: {name} must be true or false")
         if self.value_head not in get_args(ValueHeadKind):
             raise ValueError(f"architecture: value_head must be 'wdl' or 'tanh', not {self.value_head!r}")
 
+    @property
+    def played(self) -> Architecture:
+        """What is left of it in play, without the heads of training."""
+        return dataclasses.replace(self, moves_left_head=False, soft_policy_head=False)
+
     def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+        """Heads of training are named only where there are some: older programs read the rest."""
+        fields = dataclasses.asdict(self)
+        for name in _TRAINING_HEADS:
+            if not fields[name]:
+                del fields[name]
+        return json.dumps(fields, sort_keys=True)
 
     @staticmethod
     def from_json(text: str) -> Architecture:
         """The architecture that `to_json` wrote. ValueError says what is wrong with `text`."""
         fields: Any = json.loads(text)
         known = {field.name for field in dataclasses.fields(Architecture)}
-        if not isinstance(fields, dict) or set(fields) != known:
+        if not isinstance(fields, dict) or set(fields).union(_TRAINING_HEADS) != known:
             raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")
         return Architecture(**fields)
 
@@ -105,7 +122,8 @@ def named(name: str) -> Architecture:
 
 
 def name_of(architecture: Architecture) -> str:
-    """The name that `named` makes this architecture of; the nearest one if there is none."""
+    """The name that `named` makes this architecture of (as played); the nearest one if there is none."""
+    architecture = architecture.played
     for name, preset in PRESETS.items():
         if preset == architecture:
             return name
@@ -121,3 +139,17 @@ def build(architecture: Architecture, game: Game, history: int) -> Network:
     latter `[n, 3]` (win, draw, loss) or `[n, 1]` before tanh.
     """
     return Network(architecture, game, history)
+
+
+def with_heads(network: Network, game: Game, history: int, *, moves_left: bool, soft_policy: bool) -> Network:
+    """The network with just these heads of training: untrained where it had none, dropped if not wanted."""
+    wanted = dataclasses.replace(
+        network.architecture, moves_left_head=moves_left, soft_policy_head=soft_policy
+    )
+    if wanted == network.architecture:
+        return network
+    other = build(wanted, game, history)
+    weights = other.state_dict()
+    weights.update({name: tensor for name, tensor in network.state_dict().items() if name in weights})
+    other.load_state_dict(weights)
+    return other

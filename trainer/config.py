@@ -61,6 +61,12 @@ class TrainerConfig:
     capped_value_weight: float = 1.0
     """Weight of a position in the value loss when its game ended by the length limit and was scored as a
     draw (AlphaZero: 1; 0.25 keeps many such games from teaching that everything is a draw)."""
+    moves_left_weight: float = 0.0
+    """Weight of a loss for saying how many plies are left (Huber, on plies / 20), by a head of training only
+    that makes the tower see the end coming; 0: no such head (AlphaZero: none; lc0: has one). Try 0.1."""
+    soft_policy_weight: float = 0.0
+    """Weight of the policy loss, by a head of training only, to the visits ^ (1 / 4): teaches to tell the
+    less likely moves apart; 0: no such head (AlphaZero: none; KataGo: 8)."""
     policy_loss: Literal["legal", "all"] = "legal"
     """Softmax of the policy loss over the legal moves, as the search takes it (lc0), or over all actions
     (AlphaZero's published pseudocode)."""
@@ -123,6 +129,8 @@ class TrainerConfig:
             "version_slack",
             "cosine_steps",
             "alert_games",
+            "moves_left_weight",
+            "soft_policy_weight",
         ):
             if getattr(self, name) < 0:
                 raise Fatal(f"--{name.replace('_', '-')} must not be negative", Exit.CONFIG)

@@ -48,6 +48,10 @@ class Recipe:
     """Decay a step of the average of the weights that plays; 0: the newest weights play (AlphaZero: 0)."""
     cosine_steps: int = 0
     """Steps over which the rate falls to a tenth along a cosine; 0: it does not (AlphaZero: in drops)."""
+    moves_left_weight: float = 0.0
+    """Of the moves-left loss (AlphaZero: no such head)."""
+    soft_policy_weight: float = 0.0
+    """Of the soft-policy loss (AlphaZero: no such head; KataGo: 8)."""
     policy_loss: str = "legal"
     """Softmax of the policy loss over `legal` or `all` actions (AlphaZero pseudocode: all)."""
 

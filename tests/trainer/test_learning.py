@@ -62,6 +62,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "everything": {
         "ema": 0.9, "held_out": 0.1, "window_growth": True, "window_min": 60, "cosine_steps": 8,
         "value_q_share": 0.3, "capped_value_weight": 0.25, "win_discount": 0.98,
+        "moves_left_weight": 0.1, "soft_policy_weight": 1.0,
     },
 }  # fmt: skip
 
@@ -281,7 +282,8 @@ def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
     [
         ("value_q_share", 1.1), ("capped_value_weight", -0.1), ("window_beta", 2.0), ("window_alpha", 0.0),
         ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1),
-        ("win_discount", 0.0), ("win_discount", 1.01),
+        ("win_discount", 0.0), ("win_discount", 1.01), ("moves_left_weight", -1.0),
+        ("soft_policy_weight", -1.0),
     ],
 )  # fmt: skip
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:
