@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from games import GAME_NAMES, get_game
-from net.architectures import PRESETS, build
+from net.architectures import build, named
 from net.weights import WeightsMeta, save
 
 USAGE_ERROR = 2
@@ -18,11 +18,11 @@ USAGE_ERROR = 2
 def create(game_name: str, history: int, preset: str, seed: int, path: Path) -> str:
     """Write untrained weights to `path`, the same for the same arguments; returns their sha256.
 
-    `history` 0 means the game's default.
+    `history` 0 means the game's default. ValueError for a `preset` that is no name of a network.
     """
     game = get_game(game_name)
     history = history or game.history
-    architecture = PRESETS[preset]
+    architecture = named(preset)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = build(architecture, game, history)
@@ -33,12 +33,16 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m net.create", description=__doc__)
     parser.add_argument("--game", required=True, choices=GAME_NAMES)
     parser.add_argument("--history", type=int, default=0, help="positions in the features (0: the game's)")
-    parser.add_argument("--preset", default="small", choices=sorted(PRESETS), help="size of the network")
+    parser.add_argument("--preset", default="small", help="tiny, small, medium, alphazero or sizes: 6x96se")
     parser.add_argument("--seed", type=int, default=0, help="random seed of the weights")
     parser.add_argument("--out", type=Path, required=True, help="file to write (safetensors)")
     options = parser.parse_args(argv)
     if options.history < 0:
         parser.error("--history must not be negative")
+    try:
+        named(options.preset)
+    except ValueError as error:
+        parser.error(str(error))
     try:
         digest = create(options.game, options.history, options.preset, options.seed, options.out)
     except OSError as error:

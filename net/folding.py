@@ -57,10 +57,10 @@ class FoldedNetwork:
 
 @torch.no_grad()
 def fold(network: Network) -> FoldedNetwork:
-    """The folded copy of `network`, float32 on the CPU."""
+    """The folded copy of `network`, float32 on the CPU, without its heads of training."""
     policy, value = network.policy, network.value
     return FoldedNetwork(
-        architecture=network.architecture,
+        architecture=network.architecture.played,
         start=_fold_norm(network.start),
         blocks=tuple(_fold_block(block) for block in network.blocks if isinstance(block, ResidualBlock)),
         policy_hidden=_fold_norm(policy.hidden),

@@ -119,7 +119,8 @@ class Inference:
         if len(self._free) != self.in_flight:
             raise RuntimeError("collect all batches before loading other weights")
         folded = fold(network)
-        if self._engine is not None and self.meta is not None and self.meta.architecture == meta.architecture:
+        same = self.meta is not None and self.meta.architecture.played == meta.architecture.played
+        if self._engine is not None and same:
             self._engine.set_weights(folded)
             self.meta = meta
             return

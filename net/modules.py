@@ -7,7 +7,7 @@ last layer of each head starts near 0, so an untrained net answers near uniform 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -101,19 +101,35 @@ class FlatPolicyHead(nn.Module):
 
 
 class ValueHead(nn.Module):
-    """A 1x1 convolution, a hidden layer, then win/draw/loss logits or one number before tanh."""
+    """A 1x1 convolution, a hidden layer, then win/draw/loss logits or one number before tanh.
 
-    def __init__(self, architecture: Architecture, cells: int) -> None:
+    With one output it also serves to say how many moves are left.
+    """
+
+    def __init__(self, architecture: Architecture, cells: int, outputs: int) -> None:
         super().__init__()
         self.narrow = ConvNorm(architecture.channels, architecture.value_channels, 1)
         self.hidden = nn.Linear(architecture.value_channels * cells, architecture.value_hidden)
-        self.out = nn.Linear(architecture.value_hidden, 3 if architecture.value_head == "wdl" else 1)
+        self.out = nn.Linear(architecture.value_hidden, outputs)
         _near_zero(self.out)
 
     def forward(self, x: Tensor) -> Tensor:
         flat = torch.relu(self.narrow(x)).flatten(1)
         out: Tensor = self.out(torch.relu(self.hidden(flat)))
         return out
+
+
+class Outputs(NamedTuple):
+    """Of all heads, for training."""
+
+    policy: Tensor
+    """[n, actions] logits"""
+    value: Tensor
+    """[n, 3] logits or [n, 1] before tanh"""
+    moves_left: Tensor | None
+    """[n] in units of 20 plies (`trainer.auxiliary`); None without that head."""
+    soft_policy: Tensor | None
+    """[n, actions] logits; None without that head."""
 
 
 class Network(nn.Module):
@@ -125,19 +141,40 @@ class Network(nn.Module):
         self.architecture = architecture
         self.start = ConvNorm(game.planes(history), channels, 3)
         self.blocks = nn.ModuleList([ResidualBlock(architecture) for _ in range(architecture.blocks)])
-        self.policy: PlanesPolicyHead | FlatPolicyHead
-        if game.policy_planes is not None:
-            self.policy = PlanesPolicyHead(channels, game.policy_planes)
-        else:
-            narrow = architecture.flat_policy_channels
-            self.policy = FlatPolicyHead(channels, narrow, game.cells, game.actions)
-        self.value = ValueHead(architecture, game.cells)
+        self.policy = _policy_head(architecture, game)
+        self.value = ValueHead(architecture, game.cells, 3 if architecture.value_head == "wdl" else 1)
+        # Last, so that the other weights drawn from a seed are the same with and without them.
+        self.moves_left: ValueHead | None = None
+        if architecture.moves_left_head:
+            self.moves_left = ValueHead(architecture, game.cells, 1)
+        self.soft_policy: PlanesPolicyHead | FlatPolicyHead | None = None
+        if architecture.soft_policy_head:
+            self.soft_policy = _policy_head(architecture, game)
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Policy and value, as in play."""
+        x = self._tower(planes)
+        return self.policy(x), self.value(x)
+
+    def all_heads(self, planes: Tensor) -> Outputs:
+        """As in training."""
+        x = self._tower(planes)
+        moves_left = None if self.moves_left is None else self.moves_left(x)[:, 0]
+        soft_policy = None if self.soft_policy is None else self.soft_policy(x)
+        return Outputs(self.policy(x), self.value(x), moves_left, soft_policy)
+
+    def _tower(self, planes: Tensor) -> Tensor:
         x = torch.relu(self.start(planes))
         for block in self.blocks:
             x = block(x)
-        return self.policy(x), self.value(x)
+        return x
+
+
+def _policy_head(architecture: Architecture, game: Game) -> PlanesPolicyHead | FlatPolicyHead:
+    channels, narrow = architecture.channels, architecture.flat_policy_channels
+    if game.policy_planes is not None:
+        return PlanesPolicyHead(channels, game.policy_planes)
+    return FlatPolicyHead(channels, narrow, game.cells, game.actions)
 
 
 def _near_zero(layer: nn.Conv2d | nn.Linear) -> None:

@@ -40,13 +40,13 @@ def load_net(
     preset: str = "tiny",
     seed: int = 0,
 ) -> LoadedNet:
-    """The network in `weights`, or an untrained one of `preset` for `game_name`.
+    """The network in `weights`, or an untrained one of `preset` (or sizes, as 4x64) for `game_name`.
 
     Fatal(BAD_DATA) if the file is no weights file, or is for another game than `game_name` (when given).
     """
     import torch
 
-    from net.architectures import PRESETS, build
+    from net.architectures import build, named
     from net.inference import Inference
     from net.weights import BadWeights, WeightsMeta, read_meta
 
@@ -61,7 +61,7 @@ def load_net(
             meta = inference.load(weights)
         else:
             torch.manual_seed(seed)
-            architecture = PRESETS[preset]
+            architecture = named(preset)
             meta = WeightsMeta(game.name, history, architecture)
             inference.use(build(architecture, game, history).eval(), meta)
     except (BadWeights, OSError) as error:

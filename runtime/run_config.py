@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from runtime.exits import Exit, Fatal
 from runtime.processes import python_module
@@ -29,8 +28,9 @@ class RunConfig:
     """Folder of all runs."""
     port: int = 0
     """Base port (it and the next two are used); 0 finds a free one."""
-    net: Literal["tiny", "small", "medium", "alphazero"] = "tiny"
-    """Preset of the network of a new run: tiny, small, medium, alphazero."""
+    net: str = "tiny"
+    """The network of a new run: tiny, small, medium, alphazero, or sizes: 4x64 (blocks x channels), 6x96se
+    (with squeeze-excitation), 4x64tanh (AlphaZero's value head)."""
     gpus: str = ""
     """GPUs of the evaluators, as for azserver; empty: all there are, else the CPU."""
     simulations: int = 32
@@ -97,7 +97,12 @@ def _config_flag(file: Path | None) -> list[str]:
 def check(settings: RunConfig) -> None:
     """What can be seen to be wrong before anything is started. Raises Fatal."""
     from games.names import GAME_NAMES  # not at the top: --help does without NumPy
+    from protocol.net_names import parse
 
+    try:
+        parse(settings.net)
+    except ValueError as error:
+        raise Fatal(f"--net: {error}", Exit.CONFIG) from None
     if settings.game not in GAME_NAMES:
         raise Fatal(f"--game {settings.game!r} is not known; known: {', '.join(GAME_NAMES)}", Exit.CONFIG)
     if settings.minutes < 0:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from protocol.net_names import parse
 from protocol.settings import SelfPlaySettings
+from runtime.exits import Exit, Fatal
 
 EXAMPLES = (
     "azserver --gpus 0,1                          chess on two GPUs, with local workers",
@@ -36,8 +37,9 @@ class ServerConfig:
     """Name of the run; empty is GAME-NET. A run that exists is continued."""
     runs: Path = Path("runs")
     """Folder of all runs."""
-    net: Literal["tiny", "small", "medium", "alphazero"] = "small"
-    """Preset of a new run's network: tiny, small, medium, alphazero (20 blocks of 256 channels)."""
+    net: str = "small"
+    """A new run's network: tiny, small, medium, alphazero (19 blocks of 256 channels), or sizes: 4x64 (blocks
+    x channels), 6x96se (with squeeze-excitation), 4x64tanh (AlphaZero's value head)."""
     weights: Path | None = None
     """Begin a new run with this weights file instead of an untrained network."""
     seed: int = 0
@@ -49,3 +51,11 @@ class ServerConfig:
     --self-play.start-share of games begins at one of them."""
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""
+
+    def check(self) -> ServerConfig:
+        """The same settings, or Fatal(CONFIG) naming the one that is wrong."""
+        try:
+            parse(self.net)
+        except ValueError as error:
+            raise Fatal(f"--net: {error}", Exit.CONFIG) from None
+        return self

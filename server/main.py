@@ -15,7 +15,7 @@ def _main() -> int:
         command="azserver",
         examples=EXAMPLES,
         description="Serves one run: evaluators, local self-play workers, clients and the trainer.",
-    )
+    ).check()
     from runtime import aio, logs
     from server.app import App
 

@@ -85,7 +85,7 @@ async def first_weights(config: ServerConfig, history: int, store: WeightsStore,
             raise Fatal(f"cannot read --weights {config.weights}: {error.strerror}", Exit.BAD_DATA) from error
         log.info("this run begins with the weights in %s", config.weights)
         return store.add(data, 0, 0, config.net)
-    log.info("making an untrained network, preset %s", config.net)
+    log.info("making an untrained network, %s", config.net)
     with tempfile.TemporaryDirectory(prefix="az-") as folder:
         file = Path(folder) / "untrained.safetensors"
         await output_of(

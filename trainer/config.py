@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from protocol.net_names import parse
 from runtime.exits import Exit, Fatal
 from runtime.ports import parse_address
 
@@ -19,9 +20,10 @@ class TrainerConfig:
     """Name of the run folder; empty: the server's name for the run."""
     runs: str = "runs"
     """Folder of all run folders."""
-    net: Literal["", "tiny", "small", "medium", "alphazero"] = ""
-    """Preset of a new network (tiny, small, medium, alphazero); empty: the server's. AlphaZero: 19x256.
-    A run that has a checkpoint goes on with its own."""
+    net: str = ""
+    """A new network: tiny, small, medium, alphazero (19x256), or sizes: 4x64 (blocks x channels), 6x96se
+    (with squeeze-excitation), 4x64tanh (AlphaZero's value head); empty: the server's. A run that has a
+    checkpoint goes on with its own."""
     weights: str = ""
     """Weights file to begin with, when the run has no checkpoint yet."""
     device: str = "auto"
@@ -52,9 +54,19 @@ class TrainerConfig:
     """Share, 0..1, of the search's root value in the value target, the rest being the outcome
     (AlphaZero: 0; others' trials: 0.2 makes no difference, 0.5 costs 25 Elo in Go, some of it helps when
     games are few)."""
+    win_discount: float = 1.0
+    """Above 0, up to 1: the value target of a position k plies before the end of a won (lost) game is a win
+    (loss) with probability win_discount ^ k, else a draw, so that value tells near wins from far ones and
+    the search plays on to the end (AlphaZero: 1, all wins alike; 0.995 halves a win in 138 plies)."""
     capped_value_weight: float = 1.0
     """Weight of a position in the value loss when its game ended by the length limit and was scored as a
     draw (AlphaZero: 1; 0.25 keeps many such games from teaching that everything is a draw)."""
+    moves_left_weight: float = 0.0
+    """Weight of a loss for saying how many plies are left (Huber, on plies / 20), by a head of training only
+    that makes the tower see the end coming; 0: no such head (AlphaZero: none; lc0: has one). Try 0.1."""
+    soft_policy_weight: float = 0.0
+    """Weight of the policy loss, by a head of training only, to the visits ^ (1 / 4): teaches to tell the
+    less likely moves apart; 0: no such head (AlphaZero: none; KataGo: 8)."""
     policy_loss: Literal["legal", "all"] = "legal"
     """Softmax of the policy loss over the legal moves, as the search takes it (lc0), or over all actions
     (AlphaZero's published pseudocode)."""
@@ -100,6 +112,10 @@ class TrainerConfig:
 
     def check(self) -> TrainerConfig:
         """The same settings, or Fatal(CONFIG) naming the one that is out of range."""
+        try:
+            parse(self.net or "tiny")
+        except ValueError as error:
+            raise Fatal(f"--net: {error}", Exit.CONFIG) from None
         positive = ("samples_per_position", "window_positions", "publish_steps", "keep_checkpoints")
         for name in (*positive, "window_min", "window_alpha"):
             if getattr(self, name) <= 0:
@@ -113,12 +129,16 @@ class TrainerConfig:
             "version_slack",
             "cosine_steps",
             "alert_games",
+            "moves_left_weight",
+            "soft_policy_weight",
         ):
             if getattr(self, name) < 0:
                 raise Fatal(f"--{name.replace('_', '-')} must not be negative", Exit.CONFIG)
         for name in ("value_q_share", "capped_value_weight", "window_beta"):
             if not 0 <= getattr(self, name) <= 1:
                 raise Fatal(f"--{name.replace('_', '-')} must be in 0..1", Exit.CONFIG)
+        if not 0 < self.win_discount <= 1:
+            raise Fatal("--win-discount must be more than 0 and at most 1", Exit.CONFIG)
         if not 0 <= self.ema < 1:
             raise Fatal("--ema must be in 0..1, and not 1: the average would never move", Exit.CONFIG)
         if not 0 <= self.held_out <= 0.5:

@@ -64,6 +64,10 @@ class Figures:
             "value_loss": round(steps.value_loss, 5) if steps else None,
             "held_out_policy_loss": round(held_out.policy_loss, 5) if held_out else None,
             "held_out_value_loss": round(held_out.value_loss, 5) if held_out else None,
+            "moves_left_loss": _rounded(steps.moves_left_loss if steps else None),
+            "soft_policy_loss": _rounded(steps.soft_policy_loss if steps else None),
+            "held_out_moves_left_loss": _rounded(held_out.moves_left_loss if held_out else None),
+            "held_out_soft_policy_loss": _rounded(held_out.soft_policy_loss if held_out else None),
             "policy_entropy": round(steps.policy_entropy, 5) if steps else None,
             "gradient_norm": round(steps.gradient_norm, 5) if steps else None,
             "samples_per_position": round(self.samples / max(totals.positions, 1), 3),
@@ -73,6 +77,10 @@ class Figures:
             "waiting_for": self.turn.waiting_for if self.turn else "",
             "alerts": list(self.alerts),
         }
+
+
+def _rounded(loss: float | None) -> float | None:
+    return None if loss is None else round(loss, 5)
 
 
 def log_line(figures: Mapping[str, Any]) -> str:

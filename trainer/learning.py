@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from games.spec import Game
-from net.architectures import PRESETS, build
+from net.architectures import build, named, with_heads
 from net.modules import Network
 from net.weights import BadWeights, load
 from protocol.records import GameRecord, from_bytes
@@ -45,10 +45,13 @@ def recipe_of(config: TrainerConfig) -> Recipe:
     for name in (
         "value_weight",
         "value_q_share",
+        "win_discount",
         "capped_value_weight",
         "ema",
         "cosine_steps",
         "policy_loss",
+        "moves_left_weight",
+        "soft_policy_weight",
     ):
         chosen[name] = getattr(config, name)
     return replace(RECIPES[config.optimizer], **chosen)
@@ -101,13 +104,14 @@ class Learning:
 
     def _restore(self, found: checkpoint.Checkpoint) -> None:
         progress = found.progress
-        wanted = PRESETS.get(self._config.net)
-        if wanted is not None and wanted != found.network.architecture:
+        wanted = self._config.net
+        if wanted and named(wanted) != found.network.architecture.played:
             raise Fatal(
                 f"this run trains another network than --net {self._config.net}; leave --net away to go on "
                 "with it, or choose another --run",
                 Exit.CONFIG,
             )
+        _check_heads(self._config, found.network)
         same = progress.optimizer == self._recipe.optimizer
         if not same:
             log.warning("the optimizer is %s now; its state starts anew", self._recipe.optimizer)
@@ -158,7 +162,7 @@ class Learning:
             self.make_step()
             steps -= 1
         figures = self._learner.figures()
-        if figures is not None and not all(math.isfinite(figure) for figure in figures):
+        if figures is not None and not all(math.isfinite(figure) for figure in figures if figure is not None):
             raise Fatal(
                 f"the loss is not finite at step {self.step}; start again with a smaller --lr "
                 "(training goes on from the last checkpoint)",
@@ -204,16 +208,34 @@ class Learning:
 
 
 def _new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:
+    moves_left, soft_policy = config.moves_left_weight > 0, config.soft_policy_weight > 0
+    torch.manual_seed(config.seed)
     if config.weights:
         try:
-            return load(config.weights, game=game, history=history)[0]
+            network = load(config.weights, game=game, history=history)[0]
         except BadWeights as error:
             raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
-    name = config.net or preset
-    if name not in PRESETS:
-        raise Fatal(f"there is no network {name!r}; --net takes one of {', '.join(PRESETS)}", Exit.CONFIG)
-    torch.manual_seed(config.seed)
-    return build(PRESETS[name], game, history)
+        return with_heads(network, game, history, moves_left=moves_left, soft_policy=soft_policy)
+    try:
+        architecture = named(config.net or preset)
+    except ValueError as error:
+        raise Fatal(f"{error}; give it as --net", Exit.CONFIG) from None
+    architecture = replace(architecture, moves_left_head=moves_left, soft_policy_head=soft_policy)
+    return build(architecture, game, history)
+
+
+def _check_heads(config: TrainerConfig, network: Network) -> None:
+    """Fatal when a loss is asked for whose head this run's network lacks. (One without a loss stays.)"""
+    for weight, head in (
+        ("moves_left_weight", network.moves_left),
+        ("soft_policy_weight", network.soft_policy),
+    ):
+        if getattr(config, weight) and head is None:
+            raise Fatal(
+                f"the network of this run has no head for --{weight.replace('_', '-')}; leave that away, or "
+                "begin another --run with --weights FILE and it, which adds the head",
+                Exit.CONFIG,
+            )
 
 
 def cpu_threads(config: TrainerConfig) -> int:

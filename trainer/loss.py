@@ -3,8 +3,9 @@
 AlphaZero (arXiv 1712.01815): l = (z - v)^2 - pi . log p + c |theta|^2, the last term as the optimizer's
 weight decay. A WDL head takes the cross-entropy of win, draw and loss in place of the square, and p is
 the softmax over the legal moves by default (docs/decisions/0003-policy-loss-over-legal-moves.md). Beyond
-the paper, and off by default: the value target may lean towards what the search thought of the position
-(`value_targets`), and a position may weigh less in the value loss than others.
+the paper, and off by default: a win may count less the further away it is (`outcome_targets`), the value
+target may lean towards what the search thought of the position (`value_targets`), and a position may weigh
+less in the value loss than others.
 """
 
 from __future__ import annotations
@@ -76,20 +77,32 @@ def log_policy_over_all(policy_logits: Tensor, targets: Targets) -> Tensor:
     return functional.log_softmax(policy_logits.float(), dim=1)[targets.rows, targets.actions]
 
 
-def value_targets(classes: Tensor, root_values: Tensor, share: float) -> Tensor:
+def value_targets(outcome: Tensor, root_values: Tensor, share: float) -> Tensor:
     """float32[n, 3] win, draw, loss: `(1 - share)` of the outcome and `share` of the root value q.
 
-    classes  int64[n] 0 win, 1 draw, 2 loss;  root_values  float32[n] q in [-1, 1], both for the side to move
+    outcome  float32[n, 3] from `outcome_targets`
+    root_values  float32[n] q in [-1, 1] for the side to move; NaN without a search, where the outcome stays
 
     q says how much more is won than lost, not how much is drawn. That comes from the game: one that was
     drawn makes (q, 1 - q, 0) of a q >= 0 (and the mirror image of a negative one), as much draw as q
     leaves room for; one that was not makes ((1 + q) / 2, 0, (1 - q) / 2). Win minus loss is q in both.
     """
-    outcome = functional.one_hot(classes, 3).to(root_values.dtype)
-    drawn = outcome[:, 1] * (1.0 - root_values.abs())
+    q = torch.where(root_values.isnan(), outcome[:, 0] - outcome[:, 2], root_values)
+    drawn = outcome[:, 1] * (1.0 - q.abs())
     decided = 1.0 - drawn
-    search = torch.stack([(decided + root_values) / 2, drawn, (decided - root_values) / 2], dim=1)
+    search = torch.stack([(decided + q) / 2, drawn, (decided - q) / 2], dim=1)
+    search = torch.where(root_values.isnan()[:, None], outcome, search)
     return (1.0 - share) * outcome + share * search
+
+
+def outcome_targets(classes: Tensor, plies_left: Tensor, win_discount: float) -> Tensor:
+    """float32[n, 3] win, draw, loss: the outcome, fading to a draw by `win_discount` a ply to the end.
+
+    classes  int64[n] 0 win, 1 draw, 2 loss, for the side to move;  plies_left  int32[n]
+    """
+    outcome = functional.one_hot(classes, 3).float()
+    decided = torch.pow(win_discount, plies_left.float())[:, None]
+    return decided * outcome + (1.0 - decided) * outcome.new_tensor([0.0, 1.0, 0.0])
 
 
 def value_loss(value_logits: Tensor, wdl: Tensor, weights: Tensor) -> Tensor:

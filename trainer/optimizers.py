@@ -40,12 +40,18 @@ class Recipe:
     """Of the value loss, beside 1 for the policy (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
     value_q_share: float = 0.0
     """Of the root value in the value target, beside the outcome (AlphaZero: 0)."""
+    win_discount: float = 1.0
+    """Factor a ply to the end on how decided a decided game is in the value target (AlphaZero: 1)."""
     capped_value_weight: float = 1.0
     """Of a position in the value loss when the length ended its game (AlphaZero: 1)."""
     ema: float = 0.0
     """Decay a step of the average of the weights that plays; 0: the newest weights play (AlphaZero: 0)."""
     cosine_steps: int = 0
     """Steps over which the rate falls to a tenth along a cosine; 0: it does not (AlphaZero: in drops)."""
+    moves_left_weight: float = 0.0
+    """Of the moves-left loss (AlphaZero: no such head)."""
+    soft_policy_weight: float = 0.0
+    """Of the soft-policy loss (AlphaZero: no such head; KataGo: 8)."""
     policy_loss: str = "legal"
     """Softmax of the policy loss over `legal` or `all` actions (AlphaZero pseudocode: all)."""
 

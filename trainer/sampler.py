@@ -30,9 +30,11 @@ class Samples:
     classes: npt.NDArray[np.int64]
     """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
     root_values: npt.NDArray[np.float32]
-    """[n] what the search thought of it, for the side to move, in [-1, 1]."""
+    """[n] what the search thought of it, for the side to move, in [-1, 1]; NaN where none was made."""
     capped: npt.NDArray[np.uint8]
     """[n] 1 for a position of a game that its length ended, not the rules."""
+    plies_left: npt.NDArray[np.int32]
+    """[n] moves from here to the end of the game, at least 1."""
     rows: npt.NDArray[np.int64]
     """[entries] ascending; a row without entries is no policy target."""
     actions: npt.NDArray[np.int64]
@@ -100,6 +102,7 @@ class Sampler:
         classes = np.empty(count, dtype=np.int64)
         root_values = np.empty(count, dtype=np.float32)
         capped = np.empty(count, dtype=np.uint8)
+        plies_left = np.empty(count, dtype=np.int32)
         rows = np.empty(room, dtype=np.int64)
         actions = np.empty(room, dtype=np.int64)
         shares = np.empty(room, dtype=np.float32)
@@ -121,9 +124,10 @@ class Sampler:
             classes,
             root_values,
             capped,
+            plies_left,
             rows,
             actions,
             shares,
         )
         policy = (rows[:entries], actions[:entries], shares[:entries])
-        return Samples(words, classes, root_values, capped, *policy)
+        return Samples(words, classes, root_values, capped, plies_left, *policy)

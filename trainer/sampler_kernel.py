@@ -100,6 +100,7 @@ def write_samples(
     classes: npt.NDArray[np.int64],
     root_values: npt.NDArray[np.float32],
     capped: npt.NDArray[np.uint8],
+    plies_left: npt.NDArray[np.int32],
     rows: npt.NDArray[np.int64],
     actions: npt.NDArray[np.int64],
     shares: npt.NDArray[np.float32],
@@ -110,8 +111,9 @@ def write_samples(
     legal    [max_legal] scratch;  share_of  float32[actions of the game] scratch, all 0
     words    uint64[n, feature words] features
     classes  int64[n] 0 win, 1 draw, 2 loss, for the side to move
-    root_values  float32[n] as recorded, for the side to move; of a ply without a search the outcome
+    root_values  float32[n] as recorded, for the side to move; NaN for a ply without a search
     capped   uint8[n] 1: ended by its length
+    plies_left  int32[n] moves from here to the end of the game, at least 1
     rows, actions, shares  [n * max_legal] the policy target: share of the visits (0: none) of the legal
              action `actions[i]` in sample `rows[i]`; a sample that is no policy target has no entries.
              Returns how many.
@@ -135,8 +137,9 @@ def write_samples(
         outcome = signed(rings.game_outcome[slot])
         value = outcome if side_to_move(line[ply]) == 0 else -outcome
         classes[row] = 1 - value
-        root_values[row] = rings.root_value[index] if rings.visited[index] > 0 else np.float32(value)
+        root_values[row] = rings.root_value[index] if rings.visited[index] > 0 else np.float32(np.nan)
         capped[row] = rings.game_capped[slot]
+        plies_left[row] = rings.game_plies[slot] - ply
         if rings.is_target[index]:
             count = signed(legal_actions(line, ply + 1, legal))
             visit = rings.game_visit[slot] + signed(rings.visit_offset[index])

@@ -13,8 +13,9 @@ from net.modules import Network
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
+from trainer.auxiliary import AuxiliaryLosses, auxiliary_losses
 from trainer.average import Average
-from trainer.loss import Losses, Targets, losses, value_targets
+from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets
 from trainer.optimizers import Recipe, make_optimizer
 from trainer.sampler import Samples
 
@@ -28,6 +29,10 @@ class StepFigures(NamedTuple):
     policy_entropy: float
     gradient_norm: float
     """Before clipping."""
+    moves_left_loss: float | None = None
+    """None when that head is not trained."""
+    soft_policy_loss: float | None = None
+    """None when that head is not trained."""
 
 
 class HeldOutFigures(NamedTuple):
@@ -35,6 +40,17 @@ class HeldOutFigures(NamedTuple):
 
     policy_loss: float
     value_loss: float
+    moves_left_loss: float | None = None
+    soft_policy_loss: float | None = None
+
+
+class BatchLosses(NamedTuple):
+    """All losses of one batch."""
+
+    parts: Losses
+    auxiliary: AuxiliaryLosses
+    mean_weight: Tensor
+    """Of a sample in the value loss."""
 
 
 def prepare_thread(threads: int) -> None:
@@ -87,9 +103,13 @@ class Learner:
         self.network.train()
         for group in self.optimizer.param_groups:
             group["lr"] = self._recipe.rate(self.step)
-        parts, mean_weight = self._losses(self.network, samples)
+        parts, auxiliary, mean_weight = self._losses(self.network, samples)
         self.optimizer.zero_grad(set_to_none=True)
-        (parts.policy + self._recipe.value_weight * parts.value).backward()  # type: ignore[no-untyped-call]
+        recipe = self._recipe
+        total = parts.policy + recipe.value_weight * parts.value
+        total = total + recipe.moves_left_weight * auxiliary.moves_left
+        total = total + recipe.soft_policy_weight * auxiliary.soft_policy
+        total.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(
             self.network.parameters(), self._recipe.grad_clip or float("inf")
         )
@@ -98,7 +118,7 @@ class Learner:
         if self._average is not None:
             self._average.follow(self.step)
         self._sums += torch.stack(
-            [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm]
+            [parts.policy, parts.value / mean_weight, parts.policy_entropy, norm, *auxiliary]
         ).detach()
         self._summed += 1
 
@@ -114,26 +134,45 @@ class Learner:
     def evaluate(self, samples: Samples) -> HeldOutFigures:
         """Losses of the network as it would be published now. Changes nothing."""
         with torch.no_grad():
-            parts, mean_weight = self._losses(self.playing.eval(), samples)
-        return HeldOutFigures(parts.policy.item(), (parts.value / mean_weight).item())
+            parts, auxiliary, mean_weight = self._losses(self.playing.eval(), samples)
+        more = self._of_trained_heads([loss.item() for loss in auxiliary])
+        return HeldOutFigures(parts.policy.item(), (parts.value / mean_weight).item(), *more)
 
-    def _losses(self, network: Network, samples: Samples) -> tuple[Losses, Tensor]:
-        """The losses, and the mean weight of a sample in the value loss."""
+    def _losses(self, network: Network, samples: Samples) -> BatchLosses:
         words, targets = self._upload(samples)
         planes = unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
-            policy_logits, value_logits = network(planes)
-        parts = losses(policy_logits, value_logits, targets, self._recipe.policy_loss)
-        return parts, targets.value_weights.mean().clamp_min(1e-6)
+            outputs = network.all_heads(planes)
+        form = self._recipe.policy_loss
+        parts = losses(outputs.policy, outputs.value, targets, form)
+        auxiliary = auxiliary_losses(
+            outputs.moves_left if self._recipe.moves_left_weight else None,
+            outputs.soft_policy if self._recipe.soft_policy_weight else None,
+            targets,
+            torch.from_numpy(samples.plies_left).to(self._device, non_blocking=True),
+            torch.from_numpy(samples.capped).to(self._device, non_blocking=True),
+            form,
+        )
+        return BatchLosses(parts, auxiliary, targets.value_weights.mean().clamp_min(1e-6))
+
+    def _of_trained_heads(self, auxiliary: list[float]) -> tuple[float | None, float | None]:
+        """None in place of what stands there for a head that is not trained."""
+        moves_left, soft_policy = auxiliary
+        return (
+            moves_left if self._recipe.moves_left_weight else None,
+            soft_policy if self._recipe.soft_policy_weight else None,
+        )
 
     def figures(self) -> StepFigures | None:
         """Means over the steps since the last call; None if there were none."""
         if not self._summed:
             return None
-        means = StepFigures(*(self._sums / self._summed).tolist())
+        means = (self._sums / self._summed).tolist()
+        auxiliary = self._of_trained_heads(means[-len(AuxiliaryLosses._fields) :])
         self._sums.zero_()
         self._summed = 0
-        return means
+        policy, value, entropy, norm = means[: -len(auxiliary)]
+        return StepFigures(policy, value, entropy, norm, *auxiliary)
 
     def weights(self, version: int) -> bytes:
         """The weights file of this moment. Raises Fatal if they are not all numbers."""
@@ -160,10 +199,12 @@ class Learner:
             return torch.from_numpy(array).to(self._device, non_blocking=True)
 
         policy_rows = int(np.count_nonzero(np.diff(samples.rows))) + (len(samples.rows) > 0)
-        classes, root_values = to_device(samples.classes), to_device(samples.root_values)
+        recipe = self._recipe
+        classes, plies_left = to_device(samples.classes), to_device(samples.plies_left)
+        outcome = outcome_targets(classes, plies_left, recipe.win_discount)
         targets = Targets(
-            value_targets(classes, root_values, self._recipe.value_q_share),
-            1.0 - (1.0 - self._recipe.capped_value_weight) * to_device(samples.capped),
+            value_targets(outcome, to_device(samples.root_values), recipe.value_q_share),
+            1.0 - (1.0 - recipe.capped_value_weight) * to_device(samples.capped),
             to_device(samples.rows),
             to_device(samples.actions),
             to_device(samples.shares),

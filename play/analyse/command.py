@@ -43,7 +43,7 @@ class AnalyseConfig:
     threads: int = 0
     """CPU threads of the network; 0: one a core."""
     net: str = "tiny"
-    """Preset of the untrained network: tiny, small, medium, alphazero."""
+    """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
     seed: int = 0
     """Seed of the untrained network."""
 

@@ -130,12 +130,11 @@ def _nets(settings: TruthConfig, weights: Path) -> list[LoadedNet]:
 
 
 def _preset_of(weights: Path) -> str:
-    """The preset of the network's shape; `tiny` if it is of none."""
-    from net.architectures import PRESETS
+    """The name of the network's shape."""
+    from net.architectures import name_of
     from net.weights import read_meta
 
-    architecture = read_meta(weights.read_bytes()).architecture
-    return next((name for name, one in PRESETS.items() if one == architecture), "tiny")
+    return name_of(read_meta(weights.read_bytes()).architecture)
 
 
 def _write(path: Path, game: str, found: list[PlayerErrors]) -> None:

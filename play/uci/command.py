@@ -28,7 +28,7 @@ class UciConfig:
     nodes: int = 0
     """Simulations of every move for which the GUI does not name a number; 0: no bound."""
     preset: str = "tiny"
-    """Architecture of the untrained network."""
+    """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
     seed: int = 0
     """Of the untrained network, and of moves drawn with option Temperature."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -17,9 +18,10 @@ from hypothesis import strategies as st
 from net_shapes import CHESS_SHAPE, FOUR_SHAPE, THREE_SHAPE
 
 from net import create
-from net.architectures import PRESETS, Architecture, build
+from net.architectures import PRESETS, Architecture, build, name_of, named
 from net.modules import Network
 from net.weights import BadWeights, WeightsMeta, from_bytes, load, read_meta, save, to_bytes
+from protocol.net_names import PRESET_NAMES
 
 SIZES = Architecture(1, 8, squeeze_excitation=True, squeeze_channels=4, value_head="wdl")
 META = WeightsMeta("four_shape", 2, SIZES, step=70, version=3)
@@ -165,6 +167,62 @@ def test_a_negative_variance_is_refused() -> None:
 @pytest.mark.parametrize("architecture", PRESETS.values(), ids=PRESETS.keys())
 def test_an_architecture_survives_json(architecture: Architecture) -> None:
     assert Architecture.from_json(architecture.to_json()) == architecture
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "like"),
+    [
+        ("4x64", (4, 64, False, "wdl"), "small"),
+        ("6x96se", (6, 96, True, "wdl"), "small"),
+        ("1x8tanh", (1, 8, False, "tanh"), "tiny"),
+        ("20x256sewdl", (20, 256, True, "wdl"), "medium"),
+    ],
+)
+def test_sizes_are_a_name(name: str, sizes: tuple[int, int, bool, str], like: str) -> None:
+    """What the name leaves open is as in the preset next in size; other presets have names of sizes too."""
+    blocks, channels, se, head = sizes
+    assert named(name) == dataclasses.replace(
+        PRESETS[like], blocks=blocks, channels=channels, squeeze_excitation=se, value_head=head
+    )
+    assert named(name_of(named(name))) == named(name)
+
+
+def test_presets_have_their_names() -> None:
+    for name, architecture in PRESETS.items():
+        assert (named(name), name_of(architecture)) == (architecture, name)
+    assert set(PRESETS) == set(PRESET_NAMES)
+    assert (named("2x32"), named("6x64se"), named("10x128se")) == (
+        PRESETS["tiny"],
+        PRESETS["small"],
+        PRESETS["medium"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("huge", "tiny, small, medium, alphazero, or BLOCKSxCHANNELS"),
+        ("", "BLOCKSxCHANNELS"),
+        ("6x64es", "`se`"),
+        ("0x64", "1 to 100 blocks of 1 to 2048"),
+        ("6x4096", "1 to 100 blocks of 1 to 2048"),
+        ("6x64 ", "BLOCKSxCHANNELS"),
+    ],
+)
+def test_a_name_of_no_network_is_explained(name: str, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        named(name)
+
+
+def test_sizes_can_be_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`net.create` takes sizes like presets; a wrong name is a usage error."""
+    arguments = ["--game", "tic_tac_toe", "--out", str(tmp_path / "a"), "--preset"]
+    assert create.main([*arguments, "1x8setanh"]) == 0
+    assert read_meta((tmp_path / "a").read_bytes()).architecture == named("1x8setanh")
+    with pytest.raises(SystemExit) as caught:
+        create.main([*arguments, "1x"])
+    assert caught.value.code == create.USAGE_ERROR
+    assert "BLOCKSxCHANNELS" in capsys.readouterr().err
 
 
 def test_created_weights_depend_on_the_seed_and_on_nothing_else(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from runtime import launcher
 from runtime.aio import Stop, run
-from runtime.exits import Exit
+from runtime.exits import Exit, Fatal
 from runtime.launcher import Launcher
 from runtime.ports import find_base_port
-from runtime.run_config import RunConfig, make_commands
+from runtime.run_config import RunConfig, check, make_commands
 
 SERVER = """
 import pathlib, sys, zmq
@@ -105,3 +105,10 @@ def test_without_figures_the_summary_is_all_zero(tmp_path: Path) -> None:
     summary = Launcher(RunConfig(runs=tmp_path), 7000).summary()
     assert summary["games"] == 0
     assert summary["versions"] == {"workers": 0, "clients": 0}
+
+
+def test_a_wrong_network_is_explained_before_anything_starts(tmp_path: Path) -> None:
+    check(RunConfig(net="4x64se", runs=tmp_path))
+    with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
+        check(RunConfig(net="4*64", runs=tmp_path))
+    assert caught.value.code == Exit.CONFIG

@@ -67,6 +67,13 @@ def test_an_unknown_game_and_a_wrong_setting_are_explained() -> None:
     assert caught.value.code == Exit.CONFIG
 
 
+def test_a_wrong_network_is_explained() -> None:
+    assert ServerConfig(net="4x64tanh").check().net == "4x64tanh"
+    with pytest.raises(Fatal, match="--net: there is no network '4x'") as caught:
+        ServerConfig(net="4x").check()
+    assert caught.value.code == Exit.CONFIG
+
+
 def test_a_run_is_served_by_one_server_only(tmp_path: Path) -> None:
     config = ServerConfig(game="tic_tac_toe", runs=tmp_path)
     with opened_run(config, 1) as folder:

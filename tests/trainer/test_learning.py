@@ -61,7 +61,8 @@ SETTINGS: dict[str, dict[str, object]] = {
     "as published": {},
     "everything": {
         "ema": 0.9, "held_out": 0.1, "window_growth": True, "window_min": 60, "cosine_steps": 8,
-        "value_q_share": 0.3, "capped_value_weight": 0.25,
+        "value_q_share": 0.3, "capped_value_weight": 0.25, "win_discount": 0.98,
+        "moves_left_weight": 0.1, "soft_policy_weight": 1.0,
     },
 }  # fmt: skip
 
@@ -238,6 +239,18 @@ def test_network_of_a_run_cannot_change(tmp_path: Path) -> None:
         learning(tmp_path / "a", net="small")
     assert caught.value.code == Exit.CONFIG
     assert learning(tmp_path / "a", net="").architecture == "2x32"
+    assert learning(tmp_path / "a", net="2x32").architecture == "2x32"
+
+
+def test_network_of_any_size(tmp_path: Path) -> None:
+    """--net takes sizes where it takes presets; what is neither is refused before anything is begun."""
+    one = learning(tmp_path / "a", net="1x8setanh")
+    one._sampler.warm(games(1)[0])
+    assert one.architecture == "1x8"
+    assert one._learner.network.value.out.out_features == 1
+    with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
+        TrainerConfig(net="1x8 se").check()
+    assert caught.value.code == Exit.CONFIG
 
 
 def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
@@ -269,6 +282,8 @@ def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
     [
         ("value_q_share", 1.1), ("capped_value_weight", -0.1), ("window_beta", 2.0), ("window_alpha", 0.0),
         ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1),
+        ("win_discount", 0.0), ("win_discount", 1.01), ("moves_left_weight", -1.0),
+        ("soft_policy_weight", -1.0),
     ],
 )  # fmt: skip
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:

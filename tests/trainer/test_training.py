@@ -11,8 +11,10 @@ import torch
 
 from bench.random_games import random_game
 from games import get_game
-from net.architectures import Architecture, build
-from trainer.loss import Targets, losses, value_loss, value_targets
+from net.architectures import Architecture, ValueHeadKind, build
+from net.planes import PlaneShape, unpack, words_tensor
+from net.torch_forward import wdl_of
+from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets
 from trainer.optimizers import RECIPES, make_optimizer
 from trainer.sampler import Sampler, Samples
 from trainer.train import Learner
@@ -55,9 +57,9 @@ def naive_losses(
 
 
 def targets_of(samples: Samples) -> Targets:
-    classes, root_values = torch.from_numpy(samples.classes), torch.from_numpy(samples.root_values)
+    classes = torch.from_numpy(samples.classes)
     entries = map(torch.from_numpy, (samples.rows, samples.actions, samples.shares))
-    wdl, weights = value_targets(classes, root_values, 0.0), torch.ones(len(classes))
+    wdl, weights = torch.eye(3)[classes], torch.ones(len(classes))
     return Targets(wdl, weights, *entries, len(set(samples.rows.tolist())))
 
 
@@ -76,12 +78,48 @@ def test_root_value_in_the_target_keeps_the_draws_of_the_games(
 ) -> None:
     """Win minus loss is q whatever the outcome was; only a drawn game leaves room for a draw."""
     targets = [
-        value_targets(torch.tensor([outcome]), torch.tensor([q]), share)[0] for share in (0.0, 1.0, 0.25)
+        value_targets(torch.eye(3)[[outcome]], torch.tensor([q]), share)[0] for share in (0.0, 1.0, 0.25)
     ]
     z = torch.eye(3)[outcome]
     torch.testing.assert_close(
         torch.stack(targets), torch.stack([z, torch.tensor(search), 0.75 * z + 0.25 * torch.tensor(search)])
     )
+
+
+def test_far_wins_and_losses_fade_to_draws() -> None:
+    """k plies before the end a decided game is decided by discount^k and else drawn; draws stay draws; win
+    minus loss is the outcome times discount^k, as a tanh head is shown it."""
+    classes, left = torch.tensor([0, 0, 2, 1]), torch.tensor([1, 3, 2, 5], dtype=torch.int32)
+    expected = torch.tensor([[0.5, 0.5, 0], [0.125, 0.875, 0], [0, 0.75, 0.25], [0, 1, 0]])
+    torch.testing.assert_close(outcome_targets(classes, left, 0.5), expected)
+    torch.testing.assert_close(outcome_targets(classes, left, 1.0), torch.eye(3)[classes])
+
+
+def test_ply_without_a_search_keeps_the_faded_outcome() -> None:
+    """Where no root value was made, a share of it changes nothing; elsewhere win minus loss is mixed."""
+    outcome = torch.tensor([[0.125, 0.875, 0.0], [0.0, 0.75, 0.25], [0.0, 0.75, 0.25]])
+    mixed = value_targets(outcome, torch.tensor([math.nan, math.nan, 0.6]), 0.5)
+    torch.testing.assert_close(mixed[:2], outcome[:2])
+    torch.testing.assert_close(mixed[2, 0] - mixed[2, 2], torch.tensor(0.5 * -0.25 + 0.5 * 0.6))
+    torch.testing.assert_close(mixed.sum(dim=1), torch.ones(3))
+    assert bool((mixed >= 0).all())
+
+
+@pytest.mark.parametrize("value_head", ["wdl", "tanh"])
+def test_trained_value_is_the_discounted_outcome(value_head: ValueHeadKind) -> None:
+    """Shown one batch again and again, the head says win minus loss of discount^k times the outcome."""
+    torch.manual_seed(2)
+    recipe = dataclasses.replace(RECIPES["adamw"], lr=0.01, warmup_steps=10, win_discount=0.8)
+    net = dataclasses.replace(NET, value_head=value_head)
+    learner = Learner(GAME, 1, build(net, GAME, 1), recipe, torch.device("cpu"))
+    samples = distinct(some_samples(16))
+    for _ in range(200):
+        learner.train(samples)
+    learner.network.train()
+    words = unpack(words_tensor(samples.words), PlaneShape.of(GAME, 1))
+    wdl = wdl_of(learner.network(words)[1].detach())
+    wanted = (1 - samples.classes) * 0.8**samples.plies_left
+    np.testing.assert_allclose((wdl[:, 0] - wdl[:, 2]).numpy(), wanted, atol=0.1)
 
 
 @pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
@@ -189,6 +227,7 @@ def distinct(samples: Samples) -> Samples:
         samples.classes[rows],
         samples.root_values[rows],
         samples.capped[rows],
+        samples.plies_left[rows],
         numbers,
         samples.actions[entries],
         samples.shares[entries],

@@ -99,7 +99,8 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
         assert policy_of(samples, row) == pytest.approx(naive_policy(game, record, ply))
         assert samples.classes[row] == naive_class(game, record, ply)
         searched = record.visited[ply] > 0
-        assert samples.root_values[row] == (record.root_values[ply] if searched else 1 - samples.classes[row])
+        np.testing.assert_equal(samples.root_values[row], record.root_values[ply] if searched else np.nan)
+        assert samples.plies_left[row] == record.plies - ply
         assert samples.capped[row] == (record.reason == PLY_CAP)
 
 

@@ -1,0 +1,101 @@
+"""Heads that exist in training only: kept in weights files, unknown to play."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+from net_shapes import CHESS_SHAPE, FOUR_SHAPE, random_words
+
+from games.spec import Game
+from net.architectures import Architecture, build, name_of, named, with_heads
+from net.folding import fold
+from net.inference import Inference
+from net.modules import Network
+from net.planes import PlaneShape, unpack, words_tensor
+from net.weights import WeightsMeta, from_bytes, to_bytes
+
+PLAIN = Architecture(1, 8, value_channels=2, value_hidden=8, value_head="wdl")
+BOTH = dataclasses.replace(PLAIN, moves_left_head=True, soft_policy_head=True)
+GAMES = pytest.mark.parametrize("game", [CHESS_SHAPE, FOUR_SHAPE], ids=lambda game: game.name)
+
+
+def network(architecture: Architecture, game: Game, seed: int = 3) -> Network:
+    torch.manual_seed(seed)
+    return build(architecture, game, 1).eval()
+
+
+def planes(game: Game) -> torch.Tensor:
+    words = random_words(game, 1, 5, np.random.default_rng(0))
+    return unpack(words_tensor(words), PlaneShape.of(game, 1))
+
+
+@GAMES
+def test_heads_change_nothing_in_what_is_played(game: Game) -> None:
+    """The same seed gives the same policy and value with and without them, also when folded."""
+    plain, both = network(PLAIN, game), network(BOTH, game)
+    with torch.no_grad():
+        for ours, theirs in zip(plain(planes(game)), both(planes(game)), strict=True):
+            assert torch.equal(ours, theirs)
+    folded, of_both = fold(plain), fold(both)
+    assert folded.architecture == of_both.architecture == PLAIN
+    for ours, theirs in zip(folded.affines(), of_both.affines(), strict=True):
+        assert torch.equal(ours.weight, theirs.weight)
+        assert torch.equal(ours.bias, theirs.bias)
+
+
+@GAMES
+def test_outputs_of_all_heads(game: Game) -> None:
+    """Training gets one number of moves left and a second set of policy logits, or None without the head."""
+    with torch.no_grad():
+        both, plain = (network(one, game).all_heads(planes(game)) for one in (BOTH, PLAIN))
+    assert both.moves_left is not None
+    assert both.soft_policy is not None
+    assert (both.moves_left.shape, both.soft_policy.shape) == ((5,), (5, game.actions))
+    assert (plain.moves_left, plain.soft_policy) == (None, None)
+    assert torch.equal(both.policy, plain.policy)
+
+
+def test_weights_files_keep_the_heads_and_old_ones_are_read() -> None:
+    """A file with heads comes back with them; one without says nothing of them, as before there were any."""
+    both = network(BOTH, FOUR_SHAPE)
+    back, meta = from_bytes(to_bytes(both, WeightsMeta("four_shape", 1, BOTH)), game=FOUR_SHAPE, history=1)
+    assert meta.architecture == BOTH
+    assert all(torch.equal(tensor, back.state_dict()[name]) for name, tensor in both.state_dict().items())
+    fields = json.loads(PLAIN.to_json())
+    assert set(fields) == {
+        "blocks", "channels", "squeeze_excitation", "squeeze_channels", "flat_policy_channels",
+        "value_channels", "value_hidden", "value_head",
+    }  # fmt: skip
+    assert Architecture.from_json(json.dumps(fields)) == PLAIN
+    with pytest.raises(ValueError, match="true or false"):
+        Architecture.from_json(json.dumps(fields | {"moves_left_head": 1}))
+
+
+def test_name_is_that_of_what_is_played() -> None:
+    assert name_of(dataclasses.replace(named("4x64"), soft_policy_head=True)) == "4x64"
+
+
+def test_heads_are_added_and_dropped() -> None:
+    plain = network(PLAIN, FOUR_SHAPE)
+    both = with_heads(plain, FOUR_SHAPE, 1, moves_left=True, soft_policy=True)
+    assert both.architecture == BOTH
+    again = with_heads(both, FOUR_SHAPE, 1, moves_left=False, soft_policy=False)
+    assert again.architecture == PLAIN
+    for name, tensor in plain.state_dict().items():
+        assert torch.equal(tensor, both.state_dict()[name])
+        assert torch.equal(tensor, again.state_dict()[name])
+    assert with_heads(plain, FOUR_SHAPE, 1, moves_left=False, soft_policy=False) is plain
+
+
+def test_engine_is_kept_when_heads_come() -> None:
+    """The trainer's first network with heads replaces the server's without them in place."""
+    inference = Inference(FOUR_SHAPE, 1, "cpu", threads=1)
+    inference.use(network(PLAIN, FOUR_SHAPE), WeightsMeta("four_shape", 1, PLAIN))
+    engine = inference._engine
+    inference.use(network(BOTH, FOUR_SHAPE, seed=4), WeightsMeta("four_shape", 1, BOTH, version=1))
+    assert inference._engine is engine
+    inference.close()

@@ -1,0 +1,182 @@
+"""Heads that only teach the tower: their losses are what they say, and they are learnt."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bench.random_games import random_game
+from games import get_game
+from net.architectures import Architecture, build
+from net.planes import PlaneShape, unpack, words_tensor
+from protocol.records import GameRecord
+from runtime.exits import Exit, Fatal
+from trainer.auxiliary import moves_left_loss, soft_policy_loss
+from trainer.config import TrainerConfig
+from trainer.figures import Figures, scalars
+from trainer.learning import Learning, recipe_of
+from trainer.loss import Targets
+from trainer.sampler import Sampler, Samples
+from trainer.store import Totals
+from trainer.train import Learner
+from trainer.window import Window
+
+torch.set_num_threads(1)
+
+GAME = get_game("tic_tac_toe")
+BOTH = {"moves_left_weight": 1.0, "soft_policy_weight": 8.0}
+NET = Architecture(
+    1, 16, value_channels=2, value_hidden=16, value_head="wdl", moves_left_head=True, soft_policy_head=True
+)
+SAMPLER = Sampler(GAME, 1)
+CPU = torch.device("cpu")
+
+
+def some_games(count: int) -> list[GameRecord]:
+    rng = np.random.default_rng(0)
+    return [random_game(GAME, rng, simulations=50, targets=0.7) for _ in range(count)]
+
+
+def one_game(targets: float = 1.0) -> Samples:
+    window = Window(GAME, 100)
+    window.add(random_game(GAME, np.random.default_rng(4), simulations=50, targets=targets))
+    return SAMPLER.newest(window, 100, 100)
+
+
+def learner(**changes: object) -> Learner:
+    config = TrainerConfig(lr=0.01, warmup_steps=10, **changes)  # type: ignore[arg-type]
+    return Learner(GAME, 1, build(NET, GAME, 1), recipe_of(config), CPU)
+
+
+def naive_moves_left(outputs: list[float], plies_left: list[int], capped: list[int]) -> float:
+    """Squared below an error of 10 plies, straight beyond it, of the games that the rules ended."""
+    found = []
+    for output, plies, cut in zip(outputs, plies_left, capped, strict=True):
+        error = abs(output - plies / 20)
+        if not cut:
+            found.append(error * error / 2 if error < 0.5 else 0.5 * (error - 0.25))
+    return sum(found) / len(found)
+
+
+def naive_soft_policy(logits: list[list[float]], rows: list[int], entries: list[tuple[int, float]]) -> float:
+    """Cross-entropy of each position to its visits ^ 0.25, over its legal moves."""
+    loss = 0.0
+    for row in set(rows):
+        legal = [entry for at, entry in zip(rows, entries, strict=True) if at == row]
+        raised = [(share + 1e-7) ** 0.25 for _, share in legal]
+        total = math.log(sum(math.exp(logits[row][action]) for action, _ in legal))
+        for (action, _), target in zip(legal, raised, strict=True):
+            loss -= target / sum(raised) * (logits[row][action] - total)
+    return loss / len(set(rows))
+
+
+def test_losses_agree_with_the_slow_twins() -> None:
+    """Both losses of a batch are those of plain loops, with errors on both sides of the Huber bend, games
+    that their length ended, and plies that are no policy target."""
+    window = Window(GAME, 1000)
+    for game in some_games(30):
+        window.add(game)
+    samples = SAMPLER.sample(window, np.random.default_rng(1), 40)
+    rng = np.random.default_rng(2)
+    outputs, capped = rng.normal(size=40), rng.integers(0, 2, 40)
+    expected = naive_moves_left(outputs.tolist(), samples.plies_left.tolist(), capped.tolist())
+    arrays = (outputs.astype(np.float32), samples.plies_left, capped.astype(np.uint8))
+    assert moves_left_loss(*map(torch.from_numpy, arrays)).item() == pytest.approx(expected, rel=1e-5)
+    logits = rng.normal(size=(40, 9))
+    entries = list(zip(samples.actions.tolist(), samples.shares.tolist(), strict=True))
+    expected = naive_soft_policy(logits.tolist(), samples.rows.tolist(), entries)
+    policy = map(torch.from_numpy, (samples.rows, samples.actions, samples.shares))
+    targets = Targets(torch.zeros(40, 3), torch.ones(40), *policy, len(set(samples.rows.tolist())))
+    assert targets.policy_rows < 40
+    loss = soft_policy_loss(torch.from_numpy(logits), targets, "legal")
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_capped_games_say_nothing_about_moves_left() -> None:
+    """A batch of nothing else has loss 0, not NaN."""
+    outputs = torch.ones(3, requires_grad=True)
+    loss = moves_left_loss(outputs, torch.tensor([1, 2, 3]), torch.ones(3, dtype=torch.uint8))
+    loss.backward()
+    assert (loss.item(), outputs.grad.abs().sum().item()) == (0.0, 0.0)  # type: ignore[union-attr]
+
+
+def test_one_game_is_learnt_by_heart() -> None:
+    """Shown one game again and again, the heads say how many plies are left and the softened visits."""
+    torch.manual_seed(1)
+    one, samples = learner(**BOTH), one_game()
+    for _ in range(250):
+        one.train(samples)
+    outputs = one.network.all_heads(unpack(words_tensor(samples.words), PlaneShape.of(GAME, 1)))
+    assert outputs.moves_left is not None
+    np.testing.assert_allclose(outputs.moves_left.detach() * 20, samples.plies_left, atol=1.0)
+    assert outputs.soft_policy is not None
+    first = samples.rows == 0
+    soft = outputs.soft_policy[0, samples.actions[first]].softmax(0).detach()
+    wanted = samples.shares[first] ** 0.25
+    np.testing.assert_allclose(soft, wanted / wanted.sum(), atol=0.03)
+
+
+def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
+    """Heads that are there but not asked for stay as they are, have no figures, and change nothing."""
+    samples, recipe = one_game(), recipe_of(TrainerConfig())
+    torch.manual_seed(1)
+    idle, plain = (Learner(GAME, 1, build(net, GAME, 1), recipe, CPU) for net in (NET, NET.played))
+    idle.network.load_state_dict(plain.network.state_dict(), strict=False)
+    before = {name: tensor.clone() for name, tensor in idle.network.state_dict().items()}
+    for one in (idle, plain):
+        one.train(samples)
+    theirs = plain.network.state_dict()
+    for name, tensor in idle.network.state_dict().items():
+        # A head that is there sees the boards, so its statistics move; its weights do not.
+        if name in theirs or name.endswith(("weight", "bias")):
+            assert torch.equal(tensor, theirs.get(name, before[name]))
+    figures = idle.figures()
+    assert figures is not None
+    assert (figures.moves_left_loss, figures.soft_policy_loss) == (None, None)
+    assert idle.evaluate(samples)[2:] == (None, None)
+
+
+def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
+    """Trained and held-out losses of the heads are among the numbers that TensorBoard gets."""
+    config = TrainerConfig(
+        net="1x8", batch=32, min_positions=50, device="cpu", held_out=0.5, samples_per_position=0.2, **BOTH
+    )  # type: ignore[arg-type]
+    one = Learning(config, GAME, 1, "tiny", tmp_path)
+    games = some_games(150)
+    turn = one.turn(games, 150, sum(game.plies for game in games))
+    assert turn.figures is not None
+    figures = Figures(0.0)
+    figures.on_turn(turn, one.samples)
+    figures.held_out = one.held_out()
+    drawn = scalars(figures.as_dict(Totals(), 1.0))
+    for name in ("moves_left_loss", "soft_policy_loss"):
+        assert drawn[f"trainer/{name}"] == pytest.approx(getattr(turn.figures, name), abs=1e-4)
+        assert drawn[f"trainer/held_out_{name}"] > 0
+
+
+def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: Path) -> None:
+    """--weights without heads gets them, and keeps what it is; a run that has none cannot ask for one."""
+    folders = [tmp_path / name for name in "abc"]
+    for folder in folders:
+        folder.mkdir()
+    config = TrainerConfig(net="1x8", device="cpu")
+    plain = Learning(config, GAME, 1, "tiny", folders[0])
+    plain.save()
+    (tmp_path / "w.safetensors").write_bytes(plain.publish(0)[2])
+    with_both = dataclasses.replace(config, **BOTH)  # type: ignore[arg-type]
+    new = Learning(with_both, GAME, 1, "tiny", folders[1])
+    given = dataclasses.replace(with_both, weights=str(tmp_path / "w.safetensors"), seed=5)
+    added = Learning(given, GAME, 1, "tiny", folders[2])
+    for one in (new, added):
+        weights = one._learner.network.state_dict()
+        assert {name.split(".")[0] for name in weights} >= {"moves_left", "soft_policy"}
+        for name, tensor in plain._learner.network.state_dict().items():
+            assert torch.equal(tensor, weights[name])
+    with pytest.raises(Fatal, match="no head for --moves-left-weight") as caught:
+        Learning(dataclasses.replace(config, moves_left_weight=0.1), GAME, 1, "tiny", folders[0])
+    assert caught.value.code == Exit.CONFIG
