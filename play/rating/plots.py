@@ -64,6 +64,13 @@ def new_figure(
     return figure, panels
 
 
+def close(figure: Figure) -> None:
+    """Give its memory back."""
+    from matplotlib import pyplot as plt
+
+    plt.close(figure)
+
+
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write `name`.png and `name`.svg, each whole or not at all, and close it. Raises Fatal(DISK)."""
     from matplotlib import pyplot as plt

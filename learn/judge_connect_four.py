@@ -1,0 +1,76 @@
+"""Connect Four: positions labelled by a solver, and matches against alpha-beta and plain MCTS."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from games.connect_four import GAME
+from learn import contest
+from learn.measures import Judgement, share
+from learn.recipe import Recipe
+from learn.training import Trained
+from play.match.openings import random_openings
+from play.nets import load_net
+from play.truth.measuring import measure
+from play.truth.report import PlayerErrors
+from play.truth.rows import rows_for
+
+OPPONENTS = ("alphabeta:5", "rollouts:1000")
+MATCH_TARGET = 0.95
+OPENING_PLIES = 2
+"""Random first moves: 49 distinct openings, each twice."""
+SEARCH_TARGETS = {"end": 0.01, "middle": 0.03, "opening": 0.06}
+RAW_TARGET = 0.20
+"""For the raw policy, in every phase."""
+
+
+def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
+    """Errors of all snapshots; matches of the last one, the untrained one and random moves."""
+    found = Judgement()
+    rows = rows_for(GAME)
+    kinds = (0, recipe.judge_simulations)
+    for snapshot in trained.snapshots:
+        tell(f"judging minute {snapshot.minute}")
+        net = load_net(trained.path(snapshot))
+        *players, random = asyncio.run(measure([net], rows, kinds))
+        net.close()
+        for player in players:
+            for group in player.groups[:-1]:
+                panel = f"errors where it matters, {player.search}"
+                found.add_point(panel, group.group, snapshot.minute, group.errors_matter)
+        name = {0: "untrained", len(trained.snapshots) - 1: "trained"}.get(trained.snapshots.index(snapshot))
+        if name is not None:
+            for player in players:
+                _add_errors(found, name, player)
+    _add_errors(found, "random moves", random)
+    _add_matches(found, trained, recipe, tell)
+    return found
+
+
+def _add_errors(found: Judgement, name: str, player: PlayerErrors) -> None:
+    is_raw = player.simulations == 0
+    label = name if player.simulations is None else f"{name}, {player.search}"
+    for group in player.groups[:-1]:
+        target = RAW_TARGET if is_raw else SEARCH_TARGETS[group.group]
+        asked = {"target": target, "at_most": True} if name == "trained" else {}
+        hits = round(group.errors_matter * group.matter)
+        found.measures.append(
+            share(f"errors where it matters, {group.group}", label, hits, group.matter, **asked)
+        )
+
+
+def _add_matches(found: Judgement, trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> None:
+    openings = random_openings(GAME, GAME.actions**OPENING_PLIES, OPENING_PLIES, seed=1)
+    players = {
+        "trained": contest.net_player(trained.path(trained.snapshots[-1]), recipe.judge_simulations),
+        "untrained": contest.net_player(trained.path(trained.snapshots[0]), recipe.judge_simulations),
+        "random moves": "random",
+    }
+    for opponent in OPPONENTS:
+        for name, player in players.items():
+            tell(f"{name} against {opponent}")
+            played = contest.play(GAME, player, opponent, openings)
+            target = MATCH_TARGET if name == "trained" else None
+            label = name if player == "random" else f"{name}, {recipe.judge_simulations} simulations"
+            found.measures.append(contest.score(f"score against {opponent}", label, played, target))

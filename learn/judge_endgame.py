@@ -1,0 +1,98 @@
+"""Chess endgames against a bare king that defends perfectly: how many are mated, and how fast."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from games.chess import GAME
+from learn import contest
+from learn.measures import Judgement, Measure, mean_of, share
+from learn.recipe import Recipe
+from learn.training import Trained
+from play.lines import GameLine
+from play.match.openings import Opening
+from play.nets import load_net
+from play.truth import endgames
+from play.truth.measuring import measure
+from play.truth.rows import Row, rows_for
+
+POSITIONS, ON_THE_WAY = 200, 60
+"""Positions for the end of the run, and for each network before it."""
+TARGETS = {"KQK": (0.99, 2.0), "KRK": (0.97, 4.0)}
+"""Share of mates, and moves above the optimum on average."""
+MAX_PLIES = 100
+"""50 moves of either side."""
+SEED = 20_000
+"""Of the positions; self-play draws its own from other numbers."""
+
+
+def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
+    """The ending is the recipe's name in capitals."""
+    ending = recipe.name.split("-")[-1].upper()
+    rows = [row for row in rows_for(GAME, seed=SEED, limit=POSITIONS) if row.group == ending]
+    found = Judgement()
+    simulations = recipe.judge_simulations
+    first, last = trained.snapshots[0], trained.snapshots[-1]
+    for snapshot in trained.snapshots:
+        tell(f"judging minute {snapshot.minute}")
+        file = trained.path(snapshot)
+        chosen = rows if snapshot in (first, last) else rows[:ON_THE_WAY]
+        mates, above = conversions(contest.net_player(file, simulations), chosen)
+        found.add_point(
+            "share of positions mated within 50 moves", "network", snapshot.minute, mates / len(chosen)
+        )
+        if above:
+            found.add_point(
+                "moves above the optimum, of those mated", "network", snapshot.minute, mean_of(above)
+            )
+        _add_errors(found, file, rows, simulations, snapshot.minute)
+        if snapshot in (first, last):
+            name = "trained" if snapshot is last else "untrained"
+            asked = TARGETS[ending] if snapshot is last else (None, None)
+            _add(found, f"{name}, {simulations} simulations", mates, above, len(chosen), asked)
+    tell("random moves")
+    _add(found, "random moves", *conversions("random", rows), len(rows), (None, None))
+    return found
+
+
+def conversions(player: str, rows: list[Row]) -> tuple[int, list[float]]:
+    """(positions mated, moves above the optimum for each of them) with the winning side to move."""
+    openings = [Opening(row.start, row.start) for row in rows]
+    played = contest.play(GAME, player, "tablebase", openings, max_plies=MAX_PLIES)
+    above = []
+    for game in played:
+        line = GameLine(GAME, game.start)
+        strong_first = line.side_to_move == 0
+        known = endgames.probe(line.state)
+        if game.swapped == strong_first or game.outcome_for_a != 1 or known is None:
+            continue
+        above.append((game.plies - known.plies) / 2)
+    return len(above), above
+
+
+def _add(
+    found: Judgement,
+    name: str,
+    mates: int,
+    above: list[float],
+    count: int,
+    asked: tuple[float | None, float | None],
+) -> None:
+    what = "mates within 50 moves against perfect defence"
+    found.measures.append(share(what, name, mates, count, target=asked[0]))
+    if above:
+        what = "moves above the optimum, of those mated"
+        found.measures.append(
+            Measure(what, name, mean_of(above), mates, target=asked[1], at_most=True, unit="moves")
+        )
+
+
+def _add_errors(found: Judgement, file: Path, rows: list[Row], simulations: int, minute: float) -> None:
+    net = load_net(file)
+    *players, _ = asyncio.run(measure([net], rows, (0, simulations)))
+    net.close()
+    for player in players:
+        panel = "share of moves that throw the win away"
+        found.add_point(panel, player.search, minute, player.groups[0].errors)

@@ -1,0 +1,74 @@
+"""A recipe: everything that a proof run is made of, in one TOML file."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from runtime.exits import Exit, Fatal
+
+FOLDER = Path(__file__).parent / "recipes"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Contents of a recipe file."""
+
+    name: str
+    """Of the file, without its ending."""
+    title: str
+    game: str
+    minutes: float
+    """Wall clock of self-play and training together."""
+    judge: str
+    """Who judges the result: a name of `learn.judging`."""
+    seeds: tuple[int, ...] = (1, 2)
+    snapshot_minutes: float = 5.0
+    """Minutes between two networks that are kept for the learning curve."""
+    simulations: int = 64
+    """New simulations a move in self-play."""
+    judge_simulations: int = 64
+    """Simulations a move when it is judged."""
+    net: str = "tiny"
+    games: int = 128
+    """Games in flight in the worker process."""
+    workers: int = 1
+    most_games: int = 0
+    """Games after which the run ends even if there is time left; 0: only the time ends it."""
+    server: dict[str, Any] = field(default_factory=dict)
+    """Further settings of azserver (those of self-play under `self_play`)."""
+    trainer: dict[str, Any] = field(default_factory=dict)
+    """Further settings of the trainer."""
+
+
+def names() -> list[str]:
+    """The recipes there are."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load(name: str) -> Recipe:
+    """The recipe `name` of `learn/recipes`, or in the file of that name. Fatal(CONFIG) if it is none."""
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    try:
+        settings = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise Fatal(f"there is no recipe {name!r}; there are {', '.join(names())}", Exit.CONFIG) from error
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise Fatal(f"{path} cannot be read: {error}", Exit.CONFIG) from error
+    return from_settings(path.stem, settings)
+
+
+def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
+    """A recipe from what its file says. Fatal(CONFIG) for a key that means nothing or one that is missing."""
+    known = {one.name for one in fields(Recipe)} - {"name"}
+    for key in settings:
+        if key not in known:
+            nearest = difflib.get_close_matches(key, known, 1, 0.0)[0]
+            raise Fatal(f"recipe {name}: {key!r} is no setting; did you mean {nearest!r}?", Exit.CONFIG)
+    missing = {"title", "game", "minutes", "judge"} - set(settings)
+    if missing:
+        raise Fatal(f"recipe {name}: {', '.join(sorted(missing))} missing", Exit.CONFIG)
+    return Recipe(name, **{**settings, "seeds": tuple(settings.get("seeds", (1, 2)))})

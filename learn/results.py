@@ -1,0 +1,133 @@
+"""The folder of a recipe's results: what was run and what came of it, for programs and for people.
+
+results/NAME/seed-N.json   command, settings, machine, wall clock, measures, curves
+             curves.png    of all seeds
+             README.md     the table, and how to repeat it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from learn.measures import Judgement, Measure
+from learn.pictures import draw
+from learn.recipe import Recipe
+from learn.toml_text import to_toml
+from learn.training import Trained
+from runtime.runs import write_atomically
+
+
+def write_seed(
+    folder: Path, recipe: Recipe, seed: int, trained: Trained, found: Judgement, machine: Mapping[str, Any]
+) -> None:
+    """One seed's file."""
+    settings = {**asdict(recipe), "seeds": list(recipe.seeds)}
+    about = {
+        "recipe": settings,
+        "seed": seed,
+        "machine": dict(machine),
+        **trained.to_json(),
+        **found.to_json(),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / f"seed-{seed}.json", (json.dumps(about, indent=1) + "\n").encode())
+
+
+def read_seeds(folder: Path) -> dict[int, dict[str, Any]]:
+    """All seeds' files, by seed."""
+    found = [json.loads(path.read_bytes()) for path in sorted(folder.glob("seed-*.json"))]
+    return {one["seed"]: one for one in sorted(found, key=lambda one: int(one["seed"]))}
+
+
+def write_page(folder: Path, recipe: Recipe) -> None:
+    """Page and picture from the seeds' files that are there."""
+    seeds = read_seeds(folder)
+    judged = {seed: Judgement.from_json(about) for seed, about in seeds.items()}
+    draw(judged, recipe.title, folder / "curves.png")
+    write_atomically(folder / "README.md", _page(recipe, seeds, judged).encode())
+
+
+def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[int, Judgement]) -> str:
+    parts = [
+        f"# {recipe.title}",
+        f"Repeat it with `make learn-{recipe.name.replace('_', '-')}`: {recipe.minutes:g} minutes of "
+        "self-play and training together for each seed, then the judging. Written by `python -m learn`.",
+        _runs(seeds),
+        _table(judged),
+        *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
+        "![curves](curves.png)",
+        "Settings beside the defaults:",
+        f"```toml\n{_settings(recipe)}```",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
+    lines = [
+        "| seed | wall clock, min | processor, core-min | games | positions | steps | machine |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for seed, one in seeds.items():
+        machine, summary = one["machine"], one["summary"]
+        on = f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu']}"
+        lines.append(
+            f"| {seed} | {one['minutes']:.1f} | {one['core_minutes']:.0f} | {summary['games']:,} | "
+            f"{summary['positions']:,} | {summary['steps']:,} | {on} |"
+        )
+    return "\n".join(lines)
+
+
+def _table(judged: Mapping[int, Judgement]) -> str:
+    """One line a measure and player, one column a seed."""
+    keys = list(dict.fromkeys((one.what, one.player) for found in judged.values() for one in found.measures))
+    head = ["what", "who", "over", *(f"seed {seed}" for seed in judged), "target", "reached"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for key in keys:
+        found = [_find(one.measures, key) for one in judged.values()]
+        known = [one for one in found if one is not None]
+        cells = [
+            *key,
+            str(known[0].count),
+            *(_cell(one) for one in found),
+            _target(known[0]),
+            _reached(known),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _find(measures: Sequence[Measure], key: tuple[str, str]) -> Measure | None:
+    return next((one for one in measures if (one.what, one.player) == key), None)
+
+
+def _cell(one: Measure | None) -> str:
+    if one is None:
+        return ""
+    if one.low is None or one.high is None:
+        return one.text(one.value)
+    return f"{one.text(one.value)} [{one.text(one.low)}, {one.text(one.high)}]"
+
+
+def _target(one: Measure) -> str:
+    if one.target is None:
+        return ""
+    return ("at most " if one.at_most else "at least ") + one.text(one.target)
+
+
+def _reached(known: Sequence[Measure]) -> str:
+    """`yes` only if every seed did."""
+    if known[0].target is None:
+        return ""
+    count = sum(one.reached is True for one in known)
+    return "yes" if count == len(known) else f"no ({count} of {len(known)} seeds)"
+
+
+def _settings(recipe: Recipe) -> str:
+    server, trainer = dict(recipe.server), dict(recipe.trainer)
+    run = {"net": recipe.net, "simulations": recipe.simulations, "games": recipe.games}
+    run |= {"workers": recipe.workers}
+    return to_toml({**run, "server": server, "trainer": trainer})
