@@ -17,9 +17,9 @@ CONCURRENT = 48
 """Games at once: they share the network's batches."""
 
 
-def net_player(file: Path, simulations: int) -> str:
+def net_player(file: Path, simulations: int, search: str) -> str:
     """The spec of a network's player, 0 simulations being the raw policy."""
-    return f"net:{file}@{simulations}" if simulations else f"policy:{file}"
+    return f"net:{file}@{simulations}/{search}" if simulations else f"policy:{file}"
 
 
 def play(

@@ -20,6 +20,7 @@ from play.match.chess_heuristic import material
 from play.match.openings import Opening, random_openings
 from play.match.runner import PlayedGame
 from play.nets import LoadedNet, load_net
+from play.search_choice import search_name
 from play.truth.choosing import play_settings
 from search.tree import SearchTree
 
@@ -43,17 +44,18 @@ MATERIAL_GAMES, MATERIAL_EVERY = 40, 7
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
     """The last network in full, the untrained one and random moves beside it, snapshots by short matches."""
-    found, simulations = Judgement(), recipe.judge_simulations
+    found = Judgement()
+    how = recipe.judge_simulations, search_name(trained.search(recipe, GAME))
     first, last = trained.snapshots[0], trained.snapshots[-1]
     positions = material_positions()
     for snapshot in trained.snapshots:
         tell(f"judging minute {snapshot.minute}")
         file = trained.path(snapshot)
-        player = contest.net_player(file, simulations)
+        player = contest.net_player(file, *how)
         is_end = snapshot in (first, last)
         measures = []
         if is_end:
-            name = ("trained" if snapshot is last else "untrained") + f", {simulations} simulations"
+            name = ("trained" if snapshot is last else "untrained") + f", {how[0]} simulations, {how[1]}"
             measures = _full(player, name, trained=snapshot is last)
         for opponent in TARGETS:
             found.add_point(

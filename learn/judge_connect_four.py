@@ -12,6 +12,7 @@ from learn.recipe import Recipe
 from learn.training import Trained
 from play.match.openings import random_openings
 from play.nets import load_net
+from play.search_choice import search_name
 from play.truth.measuring import measure
 from play.truth.report import PlayerErrors
 from play.truth.rows import rows_for
@@ -30,10 +31,11 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     found = Judgement()
     rows = rows_for(GAME)
     kinds = (0, recipe.judge_simulations)
+    search = trained.search(recipe, GAME)
     for snapshot in trained.snapshots:
         tell(f"judging minute {snapshot.minute}")
         net = load_net(trained.path(snapshot))
-        *players, random = asyncio.run(measure([net], rows, kinds))
+        *players, random = asyncio.run(measure([net], rows, kinds, search=search))
         net.close()
         for player in players:
             for group in player.groups[:-1]:
@@ -62,9 +64,10 @@ def _add_errors(found: Judgement, name: str, player: PlayerErrors) -> None:
 
 def _add_matches(found: Judgement, trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> None:
     openings = random_openings(GAME, GAME.actions**OPENING_PLIES, OPENING_PLIES, seed=1)
+    how = recipe.judge_simulations, search_name(trained.search(recipe, GAME))
     players = {
-        "trained": contest.net_player(trained.path(trained.snapshots[-1]), recipe.judge_simulations),
-        "untrained": contest.net_player(trained.path(trained.snapshots[0]), recipe.judge_simulations),
+        "trained": contest.net_player(trained.path(trained.snapshots[-1]), *how),
+        "untrained": contest.net_player(trained.path(trained.snapshots[0]), *how),
         "random moves": "random",
     }
     for opponent in OPPONENTS:
@@ -72,5 +75,5 @@ def _add_matches(found: Judgement, trained: Trained, recipe: Recipe, tell: Calla
             tell(f"{name} against {opponent}")
             played = contest.play(GAME, player, opponent, openings)
             target = MATCH_TARGET if name == "trained" else None
-            label = name if player == "random" else f"{name}, {recipe.judge_simulations} simulations"
+            label = name if player == "random" else f"{name}, {how[0]} simulations, {how[1]}"
             found.measures.append(contest.score(f"score against {opponent}", label, played, target))

@@ -14,9 +14,11 @@ from learn.training import Trained
 from play.lines import GameLine
 from play.match.openings import Opening
 from play.nets import load_net
+from play.search_choice import search_name
 from play.truth import endgames
 from play.truth.measuring import measure
-from play.truth.rows import Row, rows_for
+from play.truth.rows import Row, won_rows
+from protocol.settings import SelfPlaySettings
 
 POSITIONS, ON_THE_WAY = 200, 60
 """Positions for the end of the run, and for each network before it."""
@@ -29,17 +31,18 @@ SEED = 20_000
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
-    """The ending is the recipe's name in capitals."""
-    ending = recipe.name.split("-")[-1].upper()
-    rows = [row for row in rows_for(GAME, seed=SEED, limit=POSITIONS) if row.group == ending]
+    """The ending is the one that self-play began at."""
+    ending = recipe.server["self_play"]["start_generator"]
+    rows = won_rows(ending, POSITIONS, SEED)
     found = Judgement()
-    simulations = recipe.judge_simulations
+    search = trained.search(recipe, GAME)
+    how = recipe.judge_simulations, search_name(search)
     first, last = trained.snapshots[0], trained.snapshots[-1]
     for snapshot in trained.snapshots:
         tell(f"judging minute {snapshot.minute}")
         file = trained.path(snapshot)
         chosen = rows if snapshot in (first, last) else rows[:ON_THE_WAY]
-        mates, above = conversions(contest.net_player(file, simulations), chosen)
+        mates, above = conversions(contest.net_player(file, *how), chosen)
         found.add_point(
             "share of positions mated within 50 moves", "network", snapshot.minute, mates / len(chosen)
         )
@@ -47,11 +50,11 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
             found.add_point(
                 "moves above the optimum, of those mated", "network", snapshot.minute, mean_of(above)
             )
-        _add_errors(found, file, rows, simulations, snapshot.minute)
+        _add_errors(found, file, rows, (recipe.judge_simulations, search), snapshot.minute)
         if snapshot in (first, last):
             name = "trained" if snapshot is last else "untrained"
             asked = TARGETS[ending] if snapshot is last else (None, None)
-            _add(found, f"{name}, {simulations} simulations", mates, above, len(chosen), asked)
+            _add(found, f"{name}, {how[0]} simulations, {how[1]}", mates, above, len(chosen), asked)
     tell("random moves")
     _add(found, "random moves", *conversions("random", rows), len(rows), (None, None))
     return found
@@ -89,9 +92,11 @@ def _add(
         )
 
 
-def _add_errors(found: Judgement, file: Path, rows: list[Row], simulations: int, minute: float) -> None:
+def _add_errors(
+    found: Judgement, file: Path, rows: list[Row], how: tuple[int, SelfPlaySettings], minute: float
+) -> None:
     net = load_net(file)
-    *players, _ = asyncio.run(measure([net], rows, (0, simulations)))
+    *players, _ = asyncio.run(measure([net], rows, (0, how[0]), search=how[1]))
     net.close()
     for player in players:
         panel = "share of moves that throw the win away"

@@ -24,10 +24,11 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     found = Judgement()
     rows = rows_for(GAME)
     kinds = (0, recipe.judge_simulations)
+    search = trained.search(recipe, GAME)
     for snapshot in trained.snapshots:
         tell(f"judging minute {snapshot.minute}")
         net = load_net(trained.path(snapshot))
-        *players, random = asyncio.run(measure([net], rows, kinds))
+        *players, random = asyncio.run(measure([net], rows, kinds, search=search))
         net.close()
         for player in players:
             found.add_point(PANEL, player.search, snapshot.minute, player.groups[0].errors)

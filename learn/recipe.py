@@ -32,6 +32,8 @@ class Recipe:
     """New simulations a move in self-play."""
     judge_simulations: int = 64
     """Simulations a move when it is judged."""
+    judge_search: str = ""
+    """How it searches then, as in player specs (puct, gumbel?gumbel_c_scale=0.1); empty: as in self-play."""
     net: str = "tiny"
     games: int = 128
     """Games in flight in the worker process."""

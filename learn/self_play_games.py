@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from play.games.reading import GamesFile
+from play.games.reading import GamesFile, Range, Stored
 from runtime.runs import RunFolder
 
 SPANS = 10
@@ -27,24 +27,27 @@ class Span:
 
 
 def spans(folder: RunFolder) -> list[Span]:
-    """A run's games in SPANS equal parts, oldest first; fewer if there are few games."""
+    """A run's games from the usual start in SPANS equal parts, oldest first; fewer if there are few games.
+
+    Games from other starts (won endgames, say) are left out: they would flatter the share of decisive ones.
+    """
     file = GamesFile(folder.games)
     try:
-        rows = file.query("SELECT outcome, reason, plies, received_at FROM games ORDER BY seq")
+        games = [game for game in file.games(Range(), with_data=True) if game.record().start == ""]
     finally:
         file.close()
-    size = max(1, -(-len(rows) // SPANS))
-    began = rows[0][3] if rows else 0.0
-    return [_span(rows[first : first + size], began) for first in range(0, len(rows), size)]
+    size = max(1, -(-len(games) // SPANS))
+    began = games[0].received_at if games else 0.0
+    return [_span(games[first : first + size], began) for first in range(0, len(games), size)]
 
 
-def _span(rows: list[tuple[int, str, int, float]], began: float) -> Span:
-    count = len(rows)
+def _span(games: list[Stored], began: float) -> Span:
+    count = len(games)
     return Span(
-        minute=(rows[-1][3] - began) / 60,
+        minute=(games[-1].received_at - began) / 60,
         games=count,
-        decisive=sum(outcome != 0 for outcome, *_ in rows) / count,
-        mean_plies=sum(plies for _, _, plies, _ in rows) / count,
-        mates=sum(reason == "checkmate" for _, reason, *_ in rows) / count,
-        capped=sum(reason == "ply_cap" for _, reason, *_ in rows) / count,
+        decisive=sum(game.outcome != 0 for game in games) / count,
+        mean_plies=sum(game.plies for game in games) / count,
+        mates=sum(game.reason == "checkmate" for game in games) / count,
+        capped=sum(game.reason == "ply_cap" for game in games) / count,
     )

@@ -14,7 +14,9 @@ def to_toml(settings: Mapping[str, Any], table: str = "") -> str:
         if not isinstance(value, Mapping):
             if not isinstance(value, str | bool | int | float):
                 raise TypeError(f"{key}: {value!r} has no place in these files")
-            lines.append(f"{key} = {json.dumps(value)}")
+            # As in JSON but for DEL, which TOML wants escaped, and surrogate pairs, which it does not know.
+            text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+            lines.append(f"{key} = {text}")
     parts = ["\n".join(lines)] if lines else []
     for key, value in settings.items():
         if isinstance(value, Mapping):

@@ -15,9 +15,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from games.spec import Game
 from learn.recipe import Recipe
 from learn.toml_text import to_toml
+from play.search_choice import search_for
 from play.truth.target import weights_file
+from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder, write_atomically
 
@@ -56,6 +59,10 @@ class Trained:
 
     def path(self, snapshot: Snapshot) -> Path:
         return snapshots_folder(self.folder) / snapshot.file
+
+    def search(self, recipe: Recipe, game: Game) -> SelfPlaySettings:
+        """How networks of this run search when they are judged."""
+        return search_for(recipe.judge_search, game, self.folder.weights / "any")
 
     def to_json(self) -> dict[str, Any]:
         """All but the folder."""

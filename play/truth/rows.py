@@ -90,6 +90,11 @@ def _chess_rows(rng: np.random.Generator, count: int) -> list[Row]:
     ]
 
 
+def won_rows(name: str, count: int, seed: int) -> list[Row]:
+    """`count` different won positions of one of the ENDINGS, the side with the men to move."""
+    return _ending_rows(name, name, count, np.random.default_rng([seed, 65]), strong_wins=True)
+
+
 def _ending_rows(
     group: str, name: str, count: int, rng: np.random.Generator, *, strong_wins: bool
 ) -> list[Row]:

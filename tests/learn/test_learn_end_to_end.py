@@ -1,0 +1,50 @@
+"""A whole proof run in little: trained by real processes, judged, written down."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+RECIPE = """
+title = "A look that ends when there are some games"
+game = "tic_tac_toe"
+minutes = 3
+most_games = 100
+judge = "tic_tac_toe"
+snapshot_minutes = 0.1
+simulations = 8
+judge_simulations = 4
+games = 16
+
+[trainer]
+batch = 64
+min_positions = 200
+publish_seconds = 2.0
+"""
+
+
+def test_a_recipe_is_trained_judged_and_written_down(tmp_path: Path) -> None:
+    (tmp_path / "look.toml").write_text(RECIPE)
+    flags = ["--seeds", "3", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "learn", str(tmp_path / "look.toml"), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    about = json.loads((tmp_path / "out" / "seed-3.json").read_text())
+    assert about["summary"]["games"] > 0
+    assert about["core_minutes"] > 0
+    assert [one["minute"] for one in about["snapshots"]] == sorted(
+        {one["minute"] for one in about["snapshots"]}
+    )
+    kept = {one["player"]: one["value"] for one in about["measures"] if one["what"].startswith("positions")}
+    assert set(kept) == {
+        *("trained, raw policy", "trained, 4 simulations, puct"),
+        *("untrained, raw policy", "untrained, 4 simulations, puct", "random moves"),
+    }
+    again = subprocess.run(
+        [*command, "--judge-only"], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    assert json.loads((tmp_path / "out" / "seed-3.json").read_text())["measures"] == about["measures"]
+    assert "exists" in subprocess.run(command, capture_output=True, text=True, check=False).stderr

@@ -1,0 +1,105 @@
+"""Recipes, measures and result pages, without training anything."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from learn import recipe as recipes
+from learn.judging import JUDGES, check_judge
+from learn.measures import Judgement, Measure, share
+from learn.results import read_seeds, write_page, write_seed
+from learn.toml_text import to_toml
+from learn.training import Snapshot, Trained, command_of
+from protocol.settings import SelfPlaySettings
+from runtime import config
+from runtime.exits import Fatal
+from runtime.runs import RunFolder
+from server.config import ServerConfig
+from trainer.config import TrainerConfig
+
+PLAIN = st.one_of(st.booleans(), st.integers(-(2**31), 2**31), st.floats(-1e9, 1e9), st.text(max_size=20))
+KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
+MINIMAL = {"title": "t", "game": "tic_tac_toe", "minutes": 1.0, "judge": "tic_tac_toe"}
+
+
+@given(st.dictionaries(KEYS, st.one_of(PLAIN, st.dictionaries(KEYS, PLAIN, max_size=3)), max_size=5))
+def test_settings_survive_the_way_through_toml(settings: dict[str, object]) -> None:
+    assert tomllib.loads(to_toml(settings)) == settings
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_every_recipe_names_a_judge_and_settings_that_exist(name: str, tmp_path: Path) -> None:
+    recipe = recipes.load(name)
+    check_judge(recipe)
+    command_of(recipe, 1, 1.0, tmp_path, "run", tmp_path)
+    flags = ["--config", str(tmp_path / "server.toml")]
+    examples = ("a", "b", "c")
+    served = config.load(ServerConfig, flags, command="c", examples=examples, description="d")
+    assert isinstance(served.self_play, SelfPlaySettings)
+    flags = ["--config", str(tmp_path / "trainer.toml")]
+    config.load(TrainerConfig, flags, command="c", examples=examples, description="d").check()
+
+
+def test_each_seed_gets_a_seed_of_its_own(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        command_of(recipes.from_settings("x", MINIMAL), seed, 1.0, tmp_path, "run", tmp_path / str(seed))
+        server = tomllib.loads((tmp_path / str(seed) / "server.toml").read_text())
+        trainer = tomllib.loads((tmp_path / str(seed) / "trainer.toml").read_text())
+        assert server["seed"] == server["self_play"]["seed"] == trainer["seed"] == seed
+
+
+def test_a_misspelt_setting_of_a_recipe_is_named_with_the_nearest_one() -> None:
+    with pytest.raises(Fatal, match="'minuts' is no setting; did you mean 'minutes'"):
+        recipes.from_settings("x", {**MINIMAL, "minuts": 3})
+
+
+def test_an_unknown_judge_is_found_before_training() -> None:
+    with pytest.raises(Fatal, match=JUDGES[0]):
+        check_judge(recipes.from_settings("x", {**MINIMAL, "judge": "nobody"}))
+
+
+def test_wilson_interval_of_a_known_case() -> None:
+    """Of 10 in 10 the lower end is 10 / (10 + 1.96 ** 2)."""
+    one = share("w", "p", 10, 10)
+    assert one.low == pytest.approx(10 / (10 + 1.959964**2))
+    assert one.high == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("value", "at_most", "reached"), [(0.5, False, True), (0.4, False, False), (0.6, True, False)]
+)
+def test_a_target_is_a_limit_from_one_side(value: float, at_most: bool, reached: bool) -> None:
+    assert Measure("w", "p", value, 1, target=0.5, at_most=at_most).reached is reached
+    assert Measure("w", "p", value, 1).reached is None
+
+
+def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None:
+    recipe = recipes.from_settings("x", MINIMAL)
+    for seed, hits in ((1, 90), (2, 10)):
+        found = Judgement(
+            [share("wins", "trained", hits, 100, target=0.5), share("wins", "untrained", 1, 100)],
+            {"panel": {"label": [(0.0, 0.1), (1.0, hits / 100)]}},
+        )
+        summary = {"games": 5, "positions": 50, "steps": 3}
+        trained = Trained(RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")], summary, 1.0, 1.5)
+        machine = {"processor": "p", "cores": 2, "gpu": "none"}
+        write_seed(tmp_path / "out", recipe, seed, trained, found, machine)
+    write_page(tmp_path / "out", recipe)
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert (
+        "| 90.0 % [82.6 %, 94.5 %] | 10.0 % [5.5 %, 17.4 %] | at least 50.0 % | no (1 of 2 seeds) |" in page
+    )
+    assert (tmp_path / "out" / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    assert Judgement.from_json(read_seeds(tmp_path / "out")[1]).measures[0].reached is True
+
+
+def test_nothing_counted_is_no_share() -> None:
+    with pytest.raises(ValueError, match="nothing was counted"):
+        share("w", "p", 0, 0)
+    assert not math.isnan(share("w", "p", 0, 1).value)
