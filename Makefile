@@ -36,6 +36,10 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A proof that it learns: trained for a fixed time, judged, written to results/NAME. Names: python -m learn --help
+learn-%: $(INSTALLED)
+	$(BIN)/python -m learn $(subst -,_,$*) $(ARGS)
+
 # One benchmark: `make bench BENCH=search`. Names: python -m bench --help
 bench: $(INSTALLED)
 	$(BIN)/python -m bench $(BENCH)
@@ -52,6 +56,7 @@ help:
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make check    ruff, mypy, import-linter"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|targets|memory)"
+	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess (ARGS='--seeds 1 --minutes 5')"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then figures"
 	@echo "make format   put the code into shape"
 	@echo "make clean    remove .venv and caches"
