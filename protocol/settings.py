@@ -83,5 +83,15 @@ class SelfPlaySettings:
     start_share: float = 0.0
     """Share of games that begin at one of `start_positions`, or at one drawn by `start_generator`, each line
     or name equally likely (AlphaZero: 0)."""
+    resign_value: float = 0.0
+    """A side gives up with the move at which its root value, after the search, is this or lower, in [-1, 0);
+    0: nobody gives up. With `resign_mistakes` above 0 it is the highest threshold ever used; the one in force
+    follows from the games that are played on (AlphaGo Zero: chosen so; AlphaZero's text is silent)."""
+    resign_mistakes: float = 0.05
+    """Largest share of resigned games that the side would not have lost. The trainer measures it, and lowers
+    the threshold so far; until enough is known nobody gives up (AlphaGo Zero: 0.05). 0: the threshold always
+    is `resign_value`."""
+    resign_play_on: float = 0.1
+    """Share of games that are played to their end whatever happens, to measure that (AlphaGo Zero: 0.1)."""
     seed: int = 0
     """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""
