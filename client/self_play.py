@@ -96,14 +96,15 @@ async def play_game(
     began = time.monotonic()
     uid = uid or os.urandom(16)
     tree = tree_for(game, settings, rng)
-    text = start_of_game(game, settings, rng)
+    text, is_drawn = start_of_game(game, settings, rng)
     start = game.notation.state_from_text(text)
     tree.reset(start)
     resigning = resigning or Resigning(settings)
     columns = _Columns(is_played_on=resigning.is_played_on(rng))
     opening = Opening(tree, start, settings, rng)
-    opening.play_random()
-    await opening.play_sampled(evaluator)
+    if not is_drawn:
+        opening.play_random()
+        await opening.play_sampled(evaluator)
     for action in opening.actions:
         columns.add_unsearched(action, evaluator.version)
     reason = tree.end_reason()

@@ -79,7 +79,8 @@ class SelfPlaySettings:
     --start-positions file. Games from them say so in their records."""
     start_generator: str = ""
     """Instead of `start_positions`: names, joined by commas, of start positions that the game draws anew for
-    each game (chess: material such as KQK,KRPKR, either colour with either side's men, nobody in check)."""
+    each game (chess: material such as KQK,KRPKR, either colour with either side's men, nobody in check).
+    No random plies and no opening plies follow such a start."""
     start_share: float = 0.0
     """Share of games that begin at one of `start_positions`, or at one drawn by `start_generator`, each line
     or name equally likely (AlphaZero: 0)."""
