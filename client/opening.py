@@ -1,10 +1,13 @@
 """Where a game begins and how its first plies are played: so that not all games begin alike.
 
 Up to three things, one after the other: a start position, plies drawn uniformly from the legal ones, plies
-drawn from the network's own policy. None of these plies is searched, and none is learned from as a policy.
+drawn from the network's own policy (but no plies after a start that a generator drew). None of these plies is
+searched, and none is learned from as a policy.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +19,24 @@ from search.settings import generator_names, start_lines
 from search.tree import SearchTree
 
 
-def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> str:
+class Start(NamedTuple):
+    text: str
+    """In the game's notation, as in the record."""
+    is_drawn: bool = False
+    """Whether it was drawn for this game alone: then it needs no opening plies, which would only throw away
+    what it was drawn for (in KQK, the queen)."""
+
+
+def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> Start:
     """`start`, or in a `start_share` of games one of `start_positions` or of what `start_generator` draws."""
     if settings.start_share == 0 or rng.random() >= settings.start_share:
-        return settings.start
+        return Start(settings.start)
     names = generator_names(settings.start_generator)
     if names:
         assert game.generator is not None
-        return game.generator.draw(names[int(rng.integers(len(names)))], rng)
+        return Start(game.generator.draw(names[int(rng.integers(len(names)))], rng), is_drawn=True)
     lines = start_lines(settings.start_positions)
-    return lines[int(rng.integers(len(lines)))]
+    return Start(lines[int(rng.integers(len(lines)))])
 
 
 class Opening:

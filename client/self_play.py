@@ -15,8 +15,9 @@ import numpy as np
 
 from client.opening import Opening, start_of_game
 from client.remote_evaluator import LeafRefused
-from games.spec import Game
-from protocol.records import IMPROVED_POLICY, POLICY_TARGET, BadRecord, GameRecord
+from client.resigning import Resigning
+from games.spec import RESIGNATION, Game, outcome_for_first_player
+from protocol.records import IMPROVED_POLICY, PLAYED_ON, POLICY_TARGET, BadRecord, GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime.logs import Repeated
 from search.evaluator import Evaluator
@@ -60,6 +61,8 @@ class _Columns:
     actions: list[int] = field(default_factory=list)
     results: list[SearchResult] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    is_played_on: bool = False
+    """Whether nobody may resign in it."""
 
     def add(self, action: int, result: SearchResult, version: int) -> None:
         if result.visits.max(initial=0) > MOST_VISITS:
@@ -82,6 +85,7 @@ async def play_game(
     *,
     player: Player | None = None,
     uid: bytes | None = None,
+    resigning: Resigning | None = None,
 ) -> GameRecord:
     """Play one game to its end against itself and return its record.
 
@@ -92,21 +96,27 @@ async def play_game(
     began = time.monotonic()
     uid = uid or os.urandom(16)
     tree = tree_for(game, settings, rng)
-    text = start_of_game(game, settings, rng)
+    text, is_drawn = start_of_game(game, settings, rng)
     start = game.notation.state_from_text(text)
     tree.reset(start)
-    columns = _Columns()
+    resigning = resigning or Resigning(settings)
+    columns = _Columns(is_played_on=resigning.is_played_on(rng))
     opening = Opening(tree, start, settings, rng)
-    opening.play_random()
-    await opening.play_sampled(evaluator)
+    if not is_drawn:
+        opening.play_random()
+        await opening.play_sampled(evaluator)
     for action in opening.actions:
         columns.add_unsearched(action, evaluator.version)
-    while (reason := tree.end_reason()) is None:
+    reason = tree.end_reason()
+    while reason is None:
         is_cheap = settings.cheap_probability > 0 and rng.random() < settings.cheap_probability
         result = await search(tree, evaluator, is_cheap=is_cheap)
         action = choose_action(result, tree.ply, settings, rng)
         columns.add(action, result, evaluator.version)
         tree.advance(action)
+        reason = tree.end_reason()
+        if reason is None and not columns.is_played_on and resigning.gives_up(result.value):
+            reason = RESIGNATION
     if not columns.actions:
         raise ValueError(f"the game is over at its start position ({reason}): {text!r}")
     seconds = time.monotonic() - began
@@ -118,6 +128,7 @@ def _record(
 ) -> GameRecord:
     results, settings = columns.results, tree.settings
     values = np.array([result.value for result in results], np.float32)
+    played_on = PLAYED_ON if columns.is_played_on else 0
     return GameRecord(
         uid=uid,
         game=tree.game.name,
@@ -129,14 +140,21 @@ def _record(
         visit_actions=np.concatenate([result.actions for result in results]).astype(np.uint16),
         visits=np.concatenate([result.visits for result in results]).astype(np.uint16),
         root_values=np.clip(values, -1.0, 1.0),
-        flags=np.array([_flags(result) for result in results], np.uint8),
+        flags=np.array([_flags(result) | played_on for result in results], np.uint8),
         versions=np.array(columns.versions, np.uint32),
-        outcome=tree.outcome(),
+        outcome=_outcome(tree, reason),
         reason=reason,
         seed=player.seed,
         source=player.name,
         seconds=seconds,
     )
+
+
+def _outcome(tree: SearchTree, reason: str) -> int:
+    """Who resigns does so with a move, so that it is the winner's turn."""
+    if reason == RESIGNATION:
+        return outcome_for_first_player(1, int(tree.game.rules.side_to_move(tree.state)))
+    return tree.outcome()
 
 
 def _flags(result: SearchResult) -> int:
@@ -168,6 +186,7 @@ class GamePool:
         self.in_progress = 0
         self.given_up = 0
         """Games lost: the server refused one of their leaves, or no record can hold them."""
+        self.resigning = Resigning(settings)
         self._game = game
         self._settings = settings
         self._evaluator = evaluator
@@ -198,7 +217,12 @@ class GamePool:
         self.in_progress += 1
         try:
             record = await play_game(
-                self._game, self._settings, self._evaluator, self._player.rng(number), player=self._player
+                self._game,
+                self._settings,
+                self._evaluator,
+                self._player.rng(number),
+                player=self._player,
+                resigning=self.resigning,
             )
         finally:
             self.in_progress -= 1

@@ -12,6 +12,8 @@ import secrets
 import sys
 from pathlib import Path
 
+from msgspec import UNSET
+
 from client.evaluation_cache import CachedEvaluator
 from client.evaluators import OwnNet, ServersNet, Source
 from client.joining import Run, is_same_run, read_welcome
@@ -184,6 +186,8 @@ class Worker:
     def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
         if self._uploader is not None and isinstance(message, GameAck):
             self._uploader.acknowledged(message)
+            if self._pool is not None and message.resign_value is not UNSET:
+                self._pool.resigning.heard(message.resign_value)
         elif self._source is not None:
             self._source.on_message(message, frames)
 

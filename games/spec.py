@@ -25,6 +25,9 @@ ONGOING = 0
 PLY_CAP = "ply_cap"
 """Name of the end reason of any game that reaches the cap on its length: scored as a draw."""
 
+RESIGNATION = "resignation"
+"""Name of the end reason of a game that a side of self-play gave up: it loses."""
+
 State = npt.NDArray[np.uint64]
 Line = npt.NDArray[np.uint64]
 

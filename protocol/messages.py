@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 PROTOCOL_VERSION = 1
 
@@ -210,6 +210,9 @@ class GameAck(Message, frozen=True, tag="game_ack"):
     status: Annotated[str, Meta(pattern="^(stored|duplicate|conflict|rejected|retry)\\Z")]
     reason: Text = ""
     retry_after: Seconds = 0.0
+    resign_value: Annotated[float, Meta(ge=-1, le=0)] | UnsetType = UNSET
+    """Root value from which on a side is to give up, 0: never; left out where nobody resigns, and by whoever
+    does not know (it is the trainer's to say)."""
 
 
 class RelayGame(Message, frozen=True, tag="relay_game"):

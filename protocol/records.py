@@ -25,6 +25,9 @@ POLICY_TARGET = 1
 IMPROVED_POLICY = 2
 """Flag beside POLICY_TARGET: the visits of this ply are no counts, but shares of the policy that the search
 improved, SHARES in all (`root = gumbel`)."""
+PLAYED_ON = 32
+"""Flag at all plies of a game that was to be played to its end whatever happened, or at none: such games tell
+how often resigning is a mistake."""
 SHARES = 10_000
 """Sum of the shares of an improved policy."""
 
@@ -54,13 +57,13 @@ class GameRecord:
     root_values: npt.NDArray[np.float32]
     """[plies] value of the root after search, for the side to move, in [-1, 1]."""
     flags: npt.NDArray[np.uint8]
-    """[plies] POLICY_TARGET, IMPROVED_POLICY."""
+    """[plies] POLICY_TARGET, IMPROVED_POLICY, PLAYED_ON."""
     versions: npt.NDArray[np.uint32]
     """[plies] weights version that answered the last evaluation of that move's search."""
     outcome: int
     """+1, 0 or -1 for the first player."""
     reason: str
-    """Name of the end reason (`games.spec`), or `ply_cap`."""
+    """Name of the end reason (`games.spec`), `ply_cap` or `resignation`."""
     seed: int = 0
     """Of the run; 0 .. 2**63 - 1."""
     source: str = ""
@@ -195,8 +198,11 @@ def _check(record: GameRecord) -> None:
         length, expected = len(getattr(record, name)), plies if name in _PER_PLY else total
         if length != expected:
             raise BadRecord(f"column {name} has {length} entries, expected {expected}")
-    if not np.isin(record.flags, _FLAGS).all():
+    played_on = record.flags & np.uint8(PLAYED_ON)
+    if not np.isin(record.flags ^ played_on, _FLAGS).all():
         raise BadRecord("an unknown flag is set")
+    if not (played_on == played_on[0]).all():
+        raise BadRecord("the flag of a game that is played on is set at some plies and not at others")
     if not ((record.root_values >= -1) & (record.root_values <= 1)).all():
         raise BadRecord("a root value is not in [-1, 1]", Code.BAD_VALUES)
     _check_visits(record)

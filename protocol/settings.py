@@ -79,9 +79,20 @@ class SelfPlaySettings:
     --start-positions file. Games from them say so in their records."""
     start_generator: str = ""
     """Instead of `start_positions`: names, joined by commas, of start positions that the game draws anew for
-    each game (chess: material such as KQK,KRPKR, either colour with either side's men, nobody in check)."""
+    each game (chess: material such as KQK,KRPKR, either colour with either side's men, nobody in check).
+    No random plies and no opening plies follow such a start."""
     start_share: float = 0.0
     """Share of games that begin at one of `start_positions`, or at one drawn by `start_generator`, each line
     or name equally likely (AlphaZero: 0)."""
+    resign_value: float = 0.0
+    """A side gives up with the move at which its root value, after the search, is this or lower, in [-1, 0);
+    0: nobody gives up. With `resign_mistakes` above 0 it is the highest threshold ever used; the one in force
+    follows from the games that are played on (AlphaGo Zero: chosen so; AlphaZero's text is silent)."""
+    resign_mistakes: float = 0.05
+    """Largest share of resigned games that the side would not have lost. The trainer measures it, and lowers
+    the threshold so far; until enough is known nobody gives up (AlphaGo Zero: 0.05). 0: the threshold always
+    is `resign_value`."""
+    resign_play_on: float = 0.1
+    """Share of games that are played to their end whatever happens, to measure that (AlphaGo Zero: 0.1)."""
     seed: int = 0
     """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""

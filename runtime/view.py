@@ -42,6 +42,7 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         ("weights version", _count(figures.get("weights_version"))),
         ("workers, clients", f"{_count(sessions.get('workers'))}, {_count(sessions.get('clients'))}"),
         ("trainer", _trainer_state(figures)),
+        *_resignation(trainer.get("resignation") or {}),
         *(("alert", str(text)) for text in trainer.get("alerts") or ()),
     ]  # fmt: skip
 
@@ -70,6 +71,17 @@ def _trainer_state(figures: Figures) -> str:
         return "starting"
     waiting_for = figures["trainer"].get("waiting_for")
     return f"waiting for {waiting_for}" if waiting_for else "training"
+
+
+def _resignation(figures: Figures) -> list[tuple[str, str]]:
+    """Where sides may resign: from which root value on, and how often that is a mistake."""
+    if not figures:
+        return []
+    mistakes = figures.get("mistakes")
+    rate = "-" if mistakes is None else f"{100 * mistakes:.1f} %"
+    from_value = _number(figures.get("threshold") or None, 3)
+    played_on = _count(figures.get("played_on"))
+    return [("resignation", f"from {from_value}, mistakes {rate} of {played_on} games played on")]
 
 
 def _reasons(reasons: Figures) -> str:

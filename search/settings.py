@@ -109,6 +109,9 @@ def _check(settings: SelfPlaySettings) -> None:
         ("opening_plies", 0, 1000),
         ("opening_temperature", 0.01, 100),
         ("max_plies", 1, 10_000),
+        ("resign_value", -1, 0),
+        ("resign_mistakes", 0, 0.5),
+        ("resign_play_on", 0, 1),
     )
     for name, low, high in ranges:
         value = getattr(settings, name)
@@ -132,6 +135,11 @@ def _check(settings: SelfPlaySettings) -> None:
         raise ValueError(
             f"self_play.start_positions: {len(lines)} lines; at most {MOST_STARTS} of {LONGEST_START} "
             "characters each are taken"
+        )
+    if settings.resign_value < 0 < settings.resign_mistakes and settings.resign_play_on == 0:
+        raise ValueError(
+            "self_play.resign_play_on is 0, but the threshold of resignation follows from the games that are "
+            "played on: set it to 0.1, or self_play.resign_mistakes to 0 for a threshold that stays"
         )
     if settings.fpu not in FPU_MODES:
         raise ValueError(f"self_play.fpu is {settings.fpu!r}, but must be one of {', '.join(FPU_MODES)}")

@@ -32,6 +32,8 @@ class Figures:
     rejected: Mapping[str, int] = field(default_factory=dict)
     alerts: list[str] = field(default_factory=list)
     """Signs that the run does not learn, seen now."""
+    resignation: Mapping[str, float | int | None] = field(default_factory=dict)
+    """Threshold and mistakes (`trainer.resign_threshold`), empty when nobody resigns."""
 
     def begin(self, totals: Totals, rejected: Mapping[str, int], architecture: str) -> None:
         """The run is open; `rejected` is counted up by whoever checks games."""
@@ -76,6 +78,7 @@ class Figures:
             "architecture": self.architecture,
             "waiting_for": self.turn.waiting_for if self.turn else "",
             "alerts": list(self.alerts),
+            "resignation": dict(self.resignation),
         }
 
 

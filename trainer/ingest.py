@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import UNSET, UnsetType
+
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayAck, RelayGame
 
@@ -73,12 +75,12 @@ class Ingest:
         self._in_flight[message.uid] = _InFlight(message.sha256, [message.peer])
         return Job(message.uid, message.sha256, message.source, data)
 
-    def on_done(self, results: Sequence[Done]) -> list[RelayAck]:
-        """Results of one commit: the acknowledgements to send."""
+    def on_done(self, results: Sequence[Done], resign_value: float | UnsetType = UNSET) -> list[RelayAck]:
+        """Results of one commit: the acknowledgements to send, with the threshold of resignation if any."""
         acks: list[tuple[bytes, GameAck]] = []
         for done in results:
             retry_after = DISK_RETRY_AFTER if done.status == "retry" else 0.0
-            ack = GameAck(done.uid, done.status, done.reason[:2000], retry_after)
+            ack = GameAck(done.uid, done.status, done.reason[:2000], retry_after, resign_value)
             acks += [(peer, ack) for peer in self._in_flight.pop(done.uid).peers]
         return [
             RelayAck(acks[first : first + ACKS_PER_MESSAGE])

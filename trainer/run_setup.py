@@ -12,15 +12,21 @@ import numpy as np
 from games import get_game
 from games.spec import Game
 from protocol.messages import Welcome
-from protocol.records import GameRecord
+from protocol.records import GameRecord, from_bytes
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
+from runtime.stretches import Movers
 from trainer.config import TrainerConfig
 from trainer.intake import Intake
 from trainer.learning import Learning
+from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
+from trainer.resign_threshold import ResignThreshold
 from trainer.store import Store, StoreReader
 from trainer.verify import Expected
+
+MOST_READ = 20_000
+"""Stored games looked at for those that were played on."""
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +40,7 @@ class Run:
     store: Store
     intake: Intake
     learning: Learning
+    resignation: ResignThreshold
 
 
 def settings_of(welcome: Welcome) -> SelfPlaySettings:
@@ -77,6 +84,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     )
     reader = StoreReader(folder.games)
     learning.fill(reader, store.newest)
+    resignation = resign_threshold(settings, game, reader, store.newest)
     reader.close()
     if learning.window.positions:
         log.info("%d positions are back in the window", learning.window.positions)
@@ -87,7 +95,20 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             welcome.weights.step,
             learning.step,
         )
-    return Run(game, folder, store, intake, learning)
+    return Run(game, folder, store, intake, learning, resignation)
+
+
+def resign_threshold(
+    settings: SelfPlaySettings, game: Game, reader: StoreReader, newest: int
+) -> ResignThreshold:
+    """What the games stored last say about resigning. `newest`: `seq` of the newest one."""
+    threshold = ResignThreshold(settings.resign_value, settings.resign_mistakes, Movers(game))
+    if threshold.is_on and settings.resign_play_on > 0:
+        count = min(MOST_READ, int(PLAYED_ON_GAMES / settings.resign_play_on))
+        for _seq, data in reader.games(max(1, newest - count + 1), newest):
+            threshold.on_game(from_bytes(data))
+        log.info("resignation: %s", threshold.as_dict())
+    return threshold
 
 
 def _check_window(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, TypeVarTuple
 
+from msgspec import UNSET
+
 from protocol.messages import (
     AnyMessage,
     Hello,
@@ -37,6 +39,7 @@ from trainer.figures import Figures, log_line
 from trainer.ingest import Done, Ingest, Job
 from trainer.learning import cpu_threads
 from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
+from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run
 from trainer.train import prepare_thread
 from trainer.watch import Watch
@@ -107,6 +110,7 @@ class Service:
         """Until asked to stop; then what is under way is finished and a checkpoint written."""
         self._figures.begin(run.store.totals, run.intake.rejected, run.learning.architecture)
         self._figures.weights_version = self._server_version
+        self._figures.resignation = run.resignation.as_dict()
         self._last_seq = run.store.newest
         curves = Curves(run.folder.tensorboard, run.folder.figures_log)
         watch = Watch(run.game, self._config.alert_games)
@@ -182,14 +186,18 @@ class Service:
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), JOBS_PER_COMMIT))]
                 newest = max(run.learning.version, self._server_version) + self._config.version_slack
                 result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
-                self._acknowledge(result.done)
+                for record in result.games:
+                    run.resignation.on_game(record)
+                self._figures.resignation = run.resignation.as_dict()
+                self._acknowledge(result.done, run.resignation)
                 self._fresh.extend(result.games)
                 watch.on_games(result.games, self._server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
 
-    def _acknowledge(self, done: list[Done]) -> None:
-        for message in self._ingest.on_done(done):
+    def _acknowledge(self, done: list[Done], resignation: ResignThreshold) -> None:
+        resign_value = resignation.threshold if resignation.is_on else UNSET
+        for message in self._ingest.on_done(done, resign_value):
             if not self._connection.send(message):
                 log.warning("%d acknowledgements were lost; those games come again", len(message.acks))
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from games.jit import specialise
-from games.spec import PLY_CAP, Game, outcome_for_first_player
+from games.spec import PLY_CAP, RESIGNATION, Game, outcome_for_first_player
 from protocol.errors import Code
-from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES, GameRecord
+from protocol.records import IMPROVED_POLICY, PLAYED_ON, POLICY_TARGET, SHARES, GameRecord
 from protocol.settings import SelfPlaySettings
 from trainer import verify_kernel as kernel
 
@@ -46,6 +46,8 @@ class Expected:
     """Other start positions that games of this run may have, letter by letter."""
     generators: tuple[str, ...] = ()
     """Names of random start positions (`games.spec.StartGenerator`) that games of this run may have."""
+    resign_value: float = 0.0
+    """Root value above which nobody resigns; 0: nobody ever does."""
 
     @classmethod
     def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
@@ -57,6 +59,7 @@ class Expected:
             settings.root == "gumbel",
             frozenset(settings.start_positions.splitlines() if settings.start_share > 0 else ()),
             tuple(settings.start_generator.split(",")) if settings.start_generator else (),
+            settings.resign_value,
         )
 
 
@@ -81,7 +84,7 @@ class Verifier:
             self._check_settings(record, expected)
             or self._check_columns(record)
             or self._check_numbers(record, newest_version)
-            or self._check_replay(record)
+            or self._check_replay(record, expected)
         )
 
     def _check_settings(self, record: GameRecord, expected: Expected) -> Rejection | None:
@@ -95,6 +98,8 @@ class Verifier:
                 )
         if not expected.improved and (record.flags & IMPROVED_POLICY).any():
             return Rejection(Code.WRONG_SETTINGS, "it has improved policies, this run learns from visits")
+        if expected.resign_value == 0 and (record.flags & PLAYED_ON).any():
+            return Rejection(Code.WRONG_SETTINGS, "it is marked as played on, but nobody resigns in this run")
         try:
             start = self._game.notation.state_from_text(record.start)
         except ValueError as error:
@@ -146,7 +151,7 @@ class Verifier:
             )
         return None
 
-    def _check_replay(self, record: GameRecord) -> Rejection | None:
+    def _check_replay(self, record: GameRecord, expected: Expected) -> Rejection | None:
         fault = self._replay(
             self._line,
             self._legal,
@@ -164,7 +169,7 @@ class Verifier:
             if fault == kernel.VISIT_SUM:
                 return _visit_sum(record, ply, found, wanted)
             return self._fault(fault, ply, found, wanted)
-        return self._check_end(record, found)
+        return self._check_end(record, found, expected)
 
     def _fault(self, fault: int, ply: int, found: int, wanted: int) -> Rejection:
         if fault == kernel.ILLEGAL_ACTION:
@@ -185,7 +190,7 @@ class Verifier:
             Code.BAD_VISITS, f"ply {ply}: action {found} was played without a visit, in a policy target"
         )
 
-    def _check_end(self, record: GameRecord, ended: int) -> Rejection | None:
+    def _check_end(self, record: GameRecord, ended: int, expected: Expected) -> Rejection | None:
         """`ended` is the end reason of the final position under the rules, 0 when it goes on."""
         plies = record.plies
         if ended:
@@ -195,6 +200,14 @@ class Verifier:
             outcome = outcome_for_first_player(reason.value, mover)
         elif plies == record.max_plies:
             name, outcome = PLY_CAP, 0
+        elif record.reason == RESIGNATION:
+            rejection = _bad_resignation(record, expected.resign_value)
+            if rejection is not None:
+                return rejection
+            name, outcome = (
+                RESIGNATION,
+                outcome_for_first_player(1, int(self._side_to_move(self._line[plies]))),
+            )
         else:
             return Rejection(Code.UNFINISHED, f"ply {plies}: the game is not over after its last move")
         if record.reason != name:
@@ -207,6 +220,21 @@ class Verifier:
                 f"ply {plies}: the outcome of {name} is {outcome:+d}, the record says {record.outcome:+d}",
             )
         return None
+
+
+def _bad_resignation(record: GameRecord, highest: float) -> Rejection | None:
+    """What is wrong with a game given up at its last move, but for its outcome. `highest`: `resign_value`."""
+    ply, value = record.plies - 1, float(record.root_values[-1])
+    if highest == 0:
+        return Rejection(Code.WRONG_SETTINGS, "it was resigned, but nobody resigns in this run")
+    if record.flags[ply] & PLAYED_ON:
+        return Rejection(Code.WRONG_REASON, f"ply {ply}: resigned, in a game that is marked as played on")
+    if record.visited[ply] == 0 or value > highest:
+        return Rejection(
+            Code.BAD_VALUES,
+            f"ply {ply}: resigned at root value {value:.4g}; a search must give {highest:g} or less",
+        )
+    return None
 
 
 def _visit_sum(record: GameRecord, ply: int, found: int, most: int) -> Rejection:

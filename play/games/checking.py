@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from games.spec import Game
+from games.spec import RESIGNATION, Game, outcome_for_first_player
 from play.games.reading import Stored
 from play.lines import GameLine
 from protocol.records import BadRecord, GameRecord
@@ -43,11 +43,13 @@ def _against_the_rules(game: Game, record: GameRecord) -> str | None:
             line.play(action)
         except ValueError as error:
             return f"ply {ply}: {error}"
-    reason = line.end_reason()
+    reason, outcome = line.end_reason(), line.outcome()
+    if reason is None and record.reason == RESIGNATION:
+        reason, outcome = RESIGNATION, outcome_for_first_player(1, line.side_to_move)
     if reason != record.reason:
         return (
             f"it ends by {record.reason!r}, but after its last move the rules say {reason or 'it goes on'!r}"
         )
-    if line.outcome() != record.outcome:
-        return f"its outcome is {record.outcome:+d}, but by {reason} it is {line.outcome():+d}"
+    if outcome != record.outcome:
+        return f"its outcome is {record.outcome:+d}, but by {reason} it is {outcome:+d}"
     return None

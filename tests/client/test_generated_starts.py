@@ -68,6 +68,16 @@ def test_a_share_of_games_begins_at_positions_that_are_drawn_anew() -> None:
     assert verifier.check(edge, corners, 0) is not None
 
 
+def test_no_opening_plies_follow_a_start_that_was_drawn() -> None:
+    """Other games of the run have them; every ply of a drawn one is searched."""
+    changes = {"random_share": 1.0, "random_plies": 3, "opening_share": 1.0, "opening_plies": 3}
+    records = [play(number, settings_for("edge", 0.5, **changes)) for number in range(30)]
+    drawn = [record for record in records if record.start]
+    assert 5 <= len(drawn) <= 25
+    assert all((record.visited > 0).all() for record in drawn)
+    assert any((record.visited == 0).any() for record in records if not record.start)
+
+
 def test_without_a_generator_games_draw_the_random_numbers_they_always_did() -> None:
     """A game is repeated whether or not others of its run begin elsewhere."""
     plain = resolve(SelfPlaySettings(simulations=8), GAME)

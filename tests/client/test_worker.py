@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 
+import msgspec
 import pytest
 from client_naive import verify
 from client_server import FakeServer, info_of
@@ -287,3 +288,30 @@ def test_leaving_is_said(tmp_path: Path) -> None:
         await site.bulk.until(Bye)
 
     run_site(tmp_path, scenario, games=1)
+
+
+def test_games_are_resigned_once_an_acknowledgement_names_a_threshold(tmp_path: Path) -> None:
+    """None before that; the threshold of the newest acknowledgement counts."""
+    settings = SelfPlaySettings(simulations=8, seed=3, resign_value=-0.05, resign_play_on=0.5)
+    heard: list[int] = []
+
+    async def scenario(site: Site) -> None:
+        site.leaves.close()
+        site.bulk.close()
+        site.serve(self_play=asdict(settings))
+        take = site.bulk.ack
+
+        def acknowledge(message: PutGame) -> GameAck:
+            heard.append(len(site.bulk.records))
+            ack = take(message)
+            assert ack is not None
+            return msgspec.structs.replace(ack, resign_value=-0.05) if len(heard) > 5 else ack
+
+        site.bulk.ack = acknowledge
+        while not any(record.reason == "resignation" for record in site.bulk.records):
+            await site.games.get()
+
+    site = run_site(tmp_path, scenario, games=1)
+    assert "resignation" not in {record.reason for record in site.bulk.records[:6]}
+    (resigned,) = (record for record in site.bulk.records if record.reason == "resignation")
+    assert resigned.root_values[-1] <= -0.05

@@ -143,6 +143,34 @@ def test_honest_games_verify(name: str, tmp_path: Path, monkeypatch, capsys) -> 
     assert capsys.readouterr().out == "4 games checked, 0 bad\n"
 
 
+def test_a_resigned_game_is_checked_as_what_it_is(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Good if who made the last move loses; bad with another outcome, or where the rules ended the game."""
+    found = records("connect_four", 3)
+    rest = [len(record.visits) - int(record.visited[-1]) for record in found]
+    given_up = [
+        dataclasses.replace(
+            record,
+            **{
+                name: getattr(record, name)[:-1]
+                for name in ("actions", "visited", "root_values", "flags", "versions")
+            },
+            visits=record.visits[:visits],
+            visit_actions=record.visit_actions[:visits],
+            reason="resignation",
+            outcome=1 if record.plies % 2 else -1,
+        )
+        for record, visits in zip(found, rest, strict=True)
+    ]
+    wrong = dataclasses.replace(given_up[1], outcome=-given_up[1].outcome)
+    over = dataclasses.replace(found[2], reason="resignation")
+    run = store_run(tmp_path / "r", "connect_four", [entry(game) for game in (given_up[0], wrong, over)])
+    assert azplay_games(monkeypatch, run, "verify") == Exit.BAD_DATA
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:-1]] == ["game 2", "game 3"]
+    assert "outcome" in lines[0]
+    assert "'resignation'" in lines[1]
+
+
 def test_bad_games_are_named_with_what_is_wrong(tmp_path: Path, monkeypatch, capsys) -> None:
     """Damage, a row that says something else, illegal moves, a game that goes on, a wrong outcome."""
     found = records("tic_tac_toe", 6)

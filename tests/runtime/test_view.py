@@ -95,3 +95,25 @@ def test_a_terminal_gets_a_table_and_no_color_is_honoured(
     assert "evaluations/s" in stream.getvalue()
     assert "killed by SIGKILL" in stream.getvalue()
     assert re.search(r"\x1b\[3[0-7]m", stream.getvalue()) is None
+
+
+@pytest.mark.parametrize(
+    ("figures", "text"),
+    [
+        (
+            {"threshold": -0.912, "played_on": 1234, "would_resign": 800, "mistakes": 0.0375},
+            "from -0.912, mistakes 3.8 % of 1,234 games played on",
+        ),
+        (
+            {"threshold": 0.0, "played_on": 3, "would_resign": 0, "mistakes": None},
+            "from -, mistakes - of 3 games played on",
+        ),
+    ],
+)
+def test_the_threshold_of_resignation_is_shown_where_there_is_one(
+    figures: dict[str, object], text: str
+) -> None:
+    """With how often it would have been a mistake; a run without resignation has no such row."""
+    trainer = {**FIGURES["trainer"], "resignation": figures}  # type: ignore[dict-item]
+    assert dict(rows({**FIGURES, "trainer": trainer}))["resignation"] == text
+    assert "resignation" not in dict(rows(FIGURES))

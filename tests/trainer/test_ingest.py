@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.messages import GameAck, RelayAck, RelayGame
+from protocol.messages import GameAck, RelayAck, RelayGame, encode
 from trainer.ingest import ACKS_PER_MESSAGE, DISK_RETRY_AFTER, Done, Ingest, Job
 
 SHA, OTHER_SHA = bytes(32), bytes([1]) * 32
@@ -22,6 +22,17 @@ def test_game_becomes_a_job_and_its_result_an_acknowledgement() -> None:
     assert ingest.on_game(game(), b"data") == Job(uid(1), SHA, "clients", b"data")
     assert ingest.on_done([Done(uid(1), "stored")]) == [RelayAck([(b"a", GameAck(uid(1), "stored"))])]
     assert len(ingest) == 0
+
+
+def test_acknowledgements_carry_the_threshold_of_resignation() -> None:
+    """Where games may be resigned; elsewhere the field is left out."""
+    ingest = Ingest()
+    ingest.on_game(game(), b"data")
+    (message,) = ingest.on_done([Done(uid(1), "stored")], -0.875)
+    assert message.acks[0][1].resign_value == -0.875
+    assert b"resign_value" in encode(message)
+    ingest.on_game(game(), b"data")
+    assert b"resign_value" not in encode(ingest.on_done([Done(uid(1), "stored")])[0])
 
 
 def test_resent_game_is_not_checked_twice() -> None:

@@ -1,0 +1,188 @@
+"""Games that a side gives up: who may, when, what the record says, and what the trainer makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from client.resigning import Resigning
+from client.self_play import Player, play_game
+from games import get_game
+from games.spec import RESIGNATION
+from protocol.errors import Code
+from protocol.records import PLAYED_ON, BadRecord, GameRecord, from_bytes, to_bytes
+from protocol.settings import SelfPlaySettings
+from search.evaluator import Evaluation, Leaf, UniformEvaluator
+from search.settings import resolve
+from trainer.verify import Expected, Verifier
+
+GAME = get_game("connect_four")
+VERIFIER = Verifier(GAME)
+
+
+class Despairing(UniformEvaluator):
+    """A network that thinks the second player loses, the more so the longer the game."""
+
+    async def evaluate(self, leaf: Leaf) -> Evaluation:  # type: ignore[override]
+        own, other = (int(word).bit_count() for word in leaf.features[:2])
+        value = min(1.0, 0.1 * (own + other)) * (1 if own == other else -1)
+        return np.full(len(leaf.actions), 1 / len(leaf.actions), np.float32), value
+
+
+def settings_for(**changes: object) -> SelfPlaySettings:
+    settings = SelfPlaySettings(simulations=1, root="gumbel", resign_value=-0.5, resign_mistakes=0.0)
+    return resolve(replace(settings, **changes), GAME)  # type: ignore[arg-type]
+
+
+def play(number: int, settings: SelfPlaySettings, resigning: Resigning | None = None) -> GameRecord:
+    rng = Player(3).rng(number)
+    return asyncio.run(play_game(GAME, settings, Despairing(), rng, resigning=resigning))
+
+
+def games(settings: SelfPlaySettings, count: int = 40, threshold: float | None = None) -> list[GameRecord]:
+    resigning = Resigning(settings)
+    if threshold is not None:
+        resigning.heard(threshold)
+    return [play(number, settings, resigning) for number in range(count)]
+
+
+def code_of(record: GameRecord, settings: SelfPlaySettings) -> Code | None:
+    rejection = VERIFIER.check(record, Expected.of(settings, GAME), 0)
+    return None if rejection is None else rejection.code
+
+
+def is_played_on(record: GameRecord) -> bool:
+    return bool(record.flags[0] & PLAYED_ON)
+
+
+def test_a_side_gives_up_with_the_move_at_which_its_value_is_low_enough() -> None:
+    """At no later move and at no earlier one; it loses; the trainer takes the game."""
+    settings = settings_for()
+    records = games(settings)
+    resigned = [record for record in records if record.reason == RESIGNATION]
+    assert len(resigned) > 20
+    for record in records:
+        assert code_of(from_bytes(to_bytes(record)), settings) is None
+        if not is_played_on(record):
+            low = record.root_values[:-1] <= -0.5
+            assert not low.any()
+    for record in resigned:
+        assert record.root_values[-1] <= -0.5
+        assert record.outcome == (-1 if record.plies % 2 else 1)
+    assert {record.outcome for record in resigned} == {1}
+
+
+def test_a_share_of_games_is_played_on() -> None:
+    """A quarter here, marked at every ply; they end by the rules though values are low."""
+    records = games(settings_for(resign_play_on=0.25), 60)
+    played_on = [record for record in records if is_played_on(record)]
+    assert 8 <= len(played_on) <= 24
+    for record in played_on:
+        assert record.reason != RESIGNATION
+        assert (record.flags & PLAYED_ON != 0).all()
+    assert sum((record.root_values[:-1] <= -0.5).any() for record in played_on) > 5
+    assert all((record.flags & PLAYED_ON == 0).all() for record in records if not is_played_on(record))
+
+
+def test_without_the_setting_games_are_what_they_were() -> None:
+    """Nobody resigns, no game is marked, no random number is drawn."""
+    off = settings_for(resign_value=0.0)
+    for number in range(5):
+        record = play(number, off)
+        assert not is_played_on(record)
+        assert record.reason != RESIGNATION
+        again = play(number, replace(off, resign_play_on=0.9))
+        assert again.actions.tolist() == record.actions.tolist()
+
+
+def test_nobody_gives_up_before_the_trainer_names_a_threshold() -> None:
+    """And then at that one, never above the setting."""
+    settings = settings_for(resign_mistakes=0.05, resign_play_on=0.1)
+    assert {record.reason for record in games(settings, 15)} <= {"four", "board_full"}
+    assert {record.reason for record in games(settings, 15, threshold=0.0)} <= {"four", "board_full"}
+    for threshold, highest in ((-0.7, -0.7), (-0.1, -0.5)):
+        resigned = [
+            record for record in games(settings, 15, threshold=threshold) if record.reason == RESIGNATION
+        ]
+        assert len(resigned) > 3
+        assert all(record.root_values[-1] <= highest for record in resigned)
+
+
+def test_an_opening_cannot_be_resigned() -> None:
+    """Only who has searched knows how bad things are: the last ply of a resigned game has visits."""
+    for record in games(settings_for(random_share=1.0, random_plies=20), 20):
+        assert record.visited[-1] > 0
+        assert code_of(record, settings_for(random_share=1.0, random_plies=20)) is None
+
+
+@pytest.fixture(scope="module")
+def resigned() -> GameRecord:
+    return next(record for record in games(settings_for()) if record.reason == RESIGNATION)
+
+
+def test_false_resignations_are_refused(resigned: GameRecord) -> None:
+    """Where nobody resigns, too early, with the wrong winner, in a game that goes on, or without a search."""
+    settings = settings_for()
+    assert code_of(resigned, settings) is None
+    assert code_of(resigned, settings_for(resign_value=0.0)) == Code.WRONG_SETTINGS
+    assert code_of(resigned, settings_for(resign_value=-0.99)) == Code.BAD_VALUES
+    assert code_of(replace(resigned, outcome=-resigned.outcome), settings) == Code.WRONG_OUTCOME
+    assert code_of(replace(resigned, outcome=0), settings) == Code.WRONG_OUTCOME
+    marked = replace(resigned, flags=resigned.flags | np.uint8(PLAYED_ON))
+    assert code_of(marked, settings) == Code.WRONG_REASON
+    assert code_of(replace(resigned, reason="four"), settings) == Code.UNFINISHED
+    capped = replace(resigned, max_plies=resigned.plies)
+    assert code_of(capped, settings_for(max_plies=resigned.plies)) == Code.WRONG_REASON
+    unsearched = without_search(resigned)
+    assert code_of(unsearched, settings) == Code.BAD_VALUES
+
+
+def without_search(record: GameRecord) -> GameRecord:
+    """The same game, its last ply played without a search."""
+    rest = len(record.visits) - int(record.visited[-1])
+    flags, visited = record.flags.copy(), record.visited.copy()
+    flags[-1] = visited[-1] = 0
+    return dataclasses.replace(
+        record,
+        flags=flags,
+        visited=visited,
+        visits=record.visits[:rest],
+        visit_actions=record.visit_actions[:rest],
+    )
+
+
+def test_a_game_by_the_rules_cannot_be_called_resigned() -> None:
+    """Nor may games be marked as played on where nobody resigns."""
+    settings = settings_for(resign_play_on=1.0)
+    record = play(1, settings)
+    assert is_played_on(record)
+    assert code_of(record, settings) is None
+    assert code_of(replace(record, reason=RESIGNATION), settings) == Code.WRONG_REASON
+    assert code_of(record, settings_for(resign_value=0.0)) == Code.WRONG_SETTINGS
+
+
+def test_the_mark_is_on_all_plies_or_on_none() -> None:
+    """There is one way to write a record."""
+    record = play(1, settings_for(resign_play_on=1.0))
+    flags = record.flags.copy()
+    flags[2] ^= PLAYED_ON
+    with pytest.raises(BadRecord, match="played on is set at some plies"):
+        to_bytes(replace(record, flags=flags))
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"resign_value": 0.3}, "resign_value"),
+        ({"resign_mistakes": 0.9}, "resign_mistakes"),
+        ({"resign_play_on": 0.0, "resign_mistakes": 0.05}, "resign_play_on is 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(changes: dict[str, object], word: str) -> None:
+    """With a sentence that names them."""
+    with pytest.raises(ValueError, match=word):
+        settings_for(**changes)

@@ -1,0 +1,82 @@
+"""The trainer around the threshold of resignation: it says it to players, and remembers it over restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from fake_server import welcome
+from games_runs import entry
+from test_service import a_server_and_trainer
+
+from bench.random_games import random_game
+from games import get_game
+from protocol.records import PLAYED_ON, GameRecord
+from protocol.settings import SelfPlaySettings
+from runtime.aio import Stop
+from trainer.run_setup import resign_threshold
+from trainer.store import Store, StoreReader
+
+GAME = get_game("tic_tac_toe")
+SETTINGS = SelfPlaySettings(simulations=20, resign_value=-0.75)
+
+
+def played_on(count: int) -> list[GameRecord]:
+    """Games of at least 7 plies that the loser gives up for lost at its third move, and is right."""
+    rng, found = np.random.default_rng(1), []
+    while len(found) < count:
+        record = random_game(GAME, rng, simulations=20)
+        if record.outcome and record.plies >= 7:
+            values = np.zeros(record.plies, np.float32)
+            values[4 if record.outcome < 0 else 5] = -0.9
+            flags = record.flags | np.uint8(PLAYED_ON)
+            found.append(dataclasses.replace(record, root_values=values, flags=flags))
+    return found
+
+
+def test_every_acknowledgement_says_the_threshold(tmp_path: Path) -> None:
+    """None is safe at first; the twentieth game that was played on makes one so, and the figures show it."""
+    records = played_on(20)
+    welcomed = msgspec.structs.replace(welcome(), self_play=dataclasses.asdict(SETTINGS))
+
+    async def scenario() -> tuple[list[object], dict[str, object]]:
+        server, trainer = a_server_and_trainer(tmp_path, welcomed)
+        stop, said = Stop(), []
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await server.until(lambda: server.trainer)
+            for number, record in enumerate(records, 1):
+                server.play(record)
+                await server.until(lambda number=number: len(server.acks) == number)
+                said.append(server.acks[record.uid].resign_value)
+            await server.until(lambda: server.figures.get("resignation", {}).get("played_on") == 20)  # type: ignore[attr-defined]
+            stop.request()
+        server.close()
+        return said, server.figures
+
+    said, figures = asyncio.run(scenario())
+    assert said == [0.0] * 19 + [-0.75]
+    assert figures["rejected"] == {}
+    assert figures["resignation"] == {
+        "threshold": -0.75,
+        "played_on": 20,
+        "would_resign": 20,
+        "mistakes": 0.0,
+    }
+
+
+def test_a_new_trainer_knows_what_the_stored_games_say(tmp_path: Path) -> None:
+    """And asks nothing of them where nobody resigns."""
+    store = Store(tmp_path / "games.db", GAME.name)
+    store.commit([entry(record) for record in played_on(25)])
+    reader = StoreReader(tmp_path / "games.db")
+    assert resign_threshold(SETTINGS, GAME, reader, store.newest).threshold == -0.75
+    few = dataclasses.replace(SETTINGS, resign_play_on=1.0)
+    assert resign_threshold(few, GAME, reader, store.newest).as_dict()["played_on"] == 25
+    off = dataclasses.replace(SETTINGS, resign_value=0.0)
+    assert resign_threshold(off, GAME, reader, store.newest).as_dict() == {}
+    reader.close()
+    store.close()

@@ -1,0 +1,172 @@
+"""The threshold of resignation: highest that is safe, by games that were played on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.records import PLAYED_ON, GameRecord
+from trainer.resign_threshold import ResignThreshold, trial_of
+
+
+def record(
+    values: npt.ArrayLike,
+    outcome: int,
+    *,
+    flag: int = PLAYED_ON,
+    start: str = "",
+    searched: list[int] | None = None,
+) -> GameRecord:
+    """A game of which nothing matters but its root values and its outcome."""
+    root_values = np.asarray(values, np.float32)
+    plies = len(root_values)
+    visited = np.asarray(searched, np.uint16) if searched else np.ones(plies, np.uint16)
+    nothing = np.zeros(plies, np.uint16)
+    return GameRecord(
+        bytes(16), "chess", start, 512, 8, nothing, visited, nothing, nothing, root_values,
+        np.full(plies, flag | 1, np.uint8), np.zeros(plies, np.uint32), outcome, "checkmate",
+    )  # fmt: skip
+
+
+def first_mover(start: str) -> int:
+    return -1 if start == "black" else 1
+
+
+def naive_trial(game: GameRecord, threshold: float) -> tuple[bool, bool]:
+    """The twin: ply by ply, is it resigned and was that a mistake?"""
+    mover = first_mover(game.start)
+    for ply in range(game.plies - 1):
+        if game.visited[ply] and float(game.root_values[ply]) <= threshold:
+            return True, mover * game.outcome >= 0
+        mover = -mover
+    return False, False
+
+
+@given(
+    values=st.lists(st.sampled_from([-1.0, -0.95, -0.9, -0.5, 0.0, 0.9]), min_size=1, max_size=8),
+    searched=st.lists(st.integers(0, 1), min_size=8, max_size=8),
+    outcome=st.sampled_from([-1, 0, 1]),
+    start=st.sampled_from(["", "black"]),
+)
+def test_a_trial_agrees_with_its_twin(
+    values: list[float], searched: list[int], outcome: int, start: str
+) -> None:
+    """For every threshold: who would have given up first, and what became of that side."""
+    game = record(values, outcome, start=start, searched=searched[: len(values)])
+    thresholds = np.array([-0.4, -0.9, -0.93, -0.95, -1.0], np.float32).astype(np.float64)
+    trial = trial_of(game, first_mover(start), thresholds)
+    found = list(zip(trial.resigned.tolist(), trial.mistaken.tolist(), strict=True))
+    assert found == [naive_trial(game, threshold) for threshold in thresholds]
+
+
+LOST, SAVED = record([0.0, 0.2, -0.9, 0.9], -1), record([0.0, 0.2, -0.9, 0.9], 0)
+"""The first player despairs at ply 2, and loses, or draws."""
+
+
+def test_the_first_threshold_comes_after_twenty_games_without_a_mistake() -> None:
+    """A limit of 5 % can be told no sooner; then it is the highest at which those games would have ended."""
+    threshold = ResignThreshold(-0.5, 0.05, first_mover)
+    found = [threshold.on_game(LOST) for _ in range(20)]
+    assert found == [0.0] * 19 + [-0.5]
+    assert threshold.as_dict() == {"threshold": -0.5, "played_on": 20, "would_resign": 20, "mistakes": 0.0}
+
+
+def test_mistakes_lower_the_threshold_below_them() -> None:
+    """Games saved from -0.9 exclude that value, not those of greater despair."""
+    threshold = ResignThreshold(-0.5, 0.05, first_mover)
+    hopeless = record([0.0, 0.2, -0.99, 0.9], -1)
+    for game in [hopeless] * 40 + [SAVED] * 10:
+        found = threshold.on_game(game)
+    assert -0.99 <= found <= -0.9
+    assert threshold.as_dict()["mistakes"] == 0.0
+
+
+def test_old_games_no_longer_count() -> None:
+    """What an untrained network despaired of says nothing about a better one, and the other way round."""
+    threshold = ResignThreshold(-0.5, 0.05, first_mover, games=30)
+    for _ in range(30):
+        threshold.on_game(SAVED)
+    assert threshold.threshold == 0.0
+    for _ in range(30):
+        threshold.on_game(LOST)
+    assert threshold.threshold == -0.5
+    for _ in range(5):
+        threshold.on_game(SAVED)
+    assert threshold.threshold == 0.0
+
+
+def test_only_games_that_were_played_on_count() -> None:
+    """One that could have been resigned ended where it seemed lost: it cannot say whether it was."""
+    threshold = ResignThreshold(-0.5, 0.05, first_mover)
+    for _ in range(100):
+        assert threshold.on_game(record([0.0, 0.2, -0.9, 0.9], -1, flag=0)) == 0.0
+    assert threshold.as_dict()["played_on"] == 0
+
+
+def test_a_threshold_that_stays_is_measured_too() -> None:
+    """With a limit of 0 the setting counts; the share of mistakes is shown."""
+    threshold = ResignThreshold(-0.8, 0.0, first_mover)
+    assert threshold.threshold == -0.8
+    for game in (LOST, SAVED, SAVED, LOST):
+        assert threshold.on_game(game) == -0.8
+    assert threshold.as_dict()["mistakes"] == 0.5
+
+
+def test_nobody_resigns_where_the_setting_is_off() -> None:
+    """Whatever comes."""
+    threshold = ResignThreshold(0.0, 0.05, first_mover)
+    for _ in range(50):
+        assert threshold.on_game(LOST) == 0.0
+    assert (threshold.is_on, threshold.as_dict()) == (False, {})
+
+
+def walk(rng: np.random.Generator, sureness: float) -> tuple[npt.NDArray[np.float32], int]:
+    """Root values of a game and its outcome: a fair walk of the first player's true chances.
+
+    At +1 or -1 it is decided, and over 30 plies later; else it is drawn after 200. The network sees the
+    chances through noise, and turns them into values with more or less `sureness`.
+    """
+    chances = np.cumsum(rng.normal(0, 0.09, 200))
+    ends = np.flatnonzero(np.abs(chances) >= 1)
+    decided = int(ends[0]) if len(ends) else 200
+    outcome = int(np.sign(chances[ends[0]])) if len(ends) else 0
+    chances[decided:] = outcome
+    plies = min(decided + 30, 200)
+    seen = np.tanh(sureness * chances[:plies] + rng.normal(0, 0.1, plies))
+    return (seen * np.where(np.arange(plies) % 2, -1, 1)).astype(np.float32), outcome
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_mistakes_stay_below_the_limit_while_the_network_changes(seed: int) -> None:
+    """A simulated run: of those who gave up fewer than 5 % would not have lost, and plies are saved.
+
+    The network grows ever surer of itself, so that the threshold has to follow.
+    """
+    rng = np.random.default_rng(seed)
+    threshold = ResignThreshold(-0.5, 0.05, first_mover)
+    resigned = mistaken = plies = saved = 0
+    levels = []
+    for number in range(6000):
+        values, outcome = walk(rng, float(np.interp(number, [2000, 4000], [1.2, 2.2])))
+        plies += len(values)
+        levels.append(threshold.threshold)
+        if rng.random() < 0.1:
+            threshold.on_game(record(values, outcome))
+            continue
+        level = threshold.threshold if threshold.threshold < 0 else -math.inf
+        hopeless = np.flatnonzero(values[:-1] <= level)
+        if len(hopeless):
+            ply = int(hopeless[0])
+            resigned += 1
+            mistaken += (1 if ply % 2 == 0 else -1) * outcome >= 0
+            saved += len(values) - ply - 1
+    assert resigned > 1000
+    assert mistaken / resigned < 0.05
+    assert saved / plies > 0.08
+    early, late = ([level for level in part if level < 0] for part in (levels[:2000], levels[4000:]))
+    assert np.median(late) < np.median(early) < -0.5

@@ -1,0 +1,134 @@
+"""The root value at which a side gives up, from games that were played on although it could have. Pure.
+
+AlphaGo Zero (Methods) selects its threshold so that of the games resigned fewer than 5 % could have been won,
+which it measures on 10 % of games that are played to their end. Here a mistake is a game that the side would
+not have lost: chess has draws. Decision: docs/decisions/0011-resignation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from protocol.records import PLAYED_ON, GameRecord
+
+GAMES = 500
+"""Newest games played on that count: old networks know nothing of what the new one is sure of."""
+LATEST = 30
+"""Of these the newest, in which the share of mistakes must be right too: a network that has become surer of
+itself is noticed sooner than in all of them."""
+STEPS = 200
+"""Thresholds looked at, evenly spread from the highest one down to -1."""
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Trial(NamedTuple):
+    """One game that was played on: what each threshold would have made of it."""
+
+    resigned: Bools
+    """[thresholds] a side would have given up."""
+    mistaken: Bools
+    """[thresholds] and it did not lose."""
+
+
+class Tried:
+    """Sums over the newest `games` trials."""
+
+    def __init__(self, games: int) -> None:
+        self._games = games
+        self.trials: deque[Trial] = deque()
+        self.resigned = np.zeros(STEPS + 1, np.int64)
+        self.mistaken = np.zeros(STEPS + 1, np.int64)
+
+    def add(self, trial: Trial) -> None:
+        self.trials.append(trial)
+        self.resigned += trial.resigned
+        self.mistaken += trial.mistaken
+        if len(self.trials) > self._games:
+            old = self.trials.popleft()
+            self.resigned -= old.resigned
+            self.mistaken -= old.mistaken
+
+
+class ResignThreshold:
+    """Thresholds tried on the newest games that were played on, and the highest that is safe.
+
+    highest      the setting `resign_value`, below 0; 0: nobody resigns, whatever comes
+    mistakes     the setting `resign_mistakes`: largest share of mistakes; 0: the threshold is `highest`
+    first_mover  +1 for a start position in which the first player moves, else -1
+    """
+
+    def __init__(
+        self, highest: float, mistakes: float, first_mover: Callable[[str], int], games: int = GAMES
+    ) -> None:
+        self._mistakes = mistakes
+        self._highest = highest
+        self._first_mover = first_mover
+        self._thresholds = np.linspace(highest, -1.0, STEPS + 1)
+        self._all, self._latest = Tried(games), Tried(LATEST)
+        self._chosen: int | None = 0 if mistakes == 0 and highest < 0 else None
+
+    @property
+    def is_on(self) -> bool:
+        return self._highest < 0
+
+    @property
+    def threshold(self) -> float:
+        """Below 0; 0 while no threshold is known to be safe."""
+        return 0.0 if self._chosen is None else float(self._thresholds[self._chosen])
+
+    def on_game(self, record: GameRecord) -> float:
+        """A game was stored, resigned, played on or neither; the threshold from now on."""
+        if self.is_on and record.flags[0] & PLAYED_ON:
+            trial = trial_of(record, self._first_mover(record.start), self._thresholds)
+            self._all.add(trial)
+            self._latest.add(trial)
+            if self._mistakes > 0:
+                self._chosen = self._highest_safe()
+        return self.threshold
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """For the trainer's figures; empty when nobody resigns."""
+        if not self.is_on:
+            return {}
+        resigned = 0 if self._chosen is None else int(self._all.resigned[self._chosen])
+        mistaken = 0 if self._chosen is None else int(self._all.mistaken[self._chosen])
+        return {
+            "threshold": round(self.threshold, 4),
+            "played_on": len(self._all.trials),
+            "would_resign": resigned,
+            "mistakes": round(mistaken / resigned, 4) if resigned else None,
+        }
+
+    def _highest_safe(self) -> int | None:
+        """The share of mistakes must lie below the limit even with one more, and two standard errors more.
+
+        So with a limit of 5 % the first threshold comes after 20 games in which it would have been right.
+        """
+        tried, latest = self._all, self._latest
+        feared = tried.mistaken + 2 * np.sqrt(tried.mistaken) + 1
+        is_safe = feared < self._mistakes * (tried.resigned + 1)
+        is_safe &= latest.mistaken <= self._mistakes * latest.resigned
+        safe = np.flatnonzero(is_safe)
+        return int(safe[0]) if len(safe) else None
+
+
+def trial_of(record: GameRecord, first_mover: int, thresholds: npt.NDArray[np.float64]) -> Trial:
+    """What each threshold (falling) would have made of a game that was played on.
+
+    The side whose root value is at or below the threshold first gives up with that move; the last move does
+    not count, the game is over with it anyway.
+    """
+    searched = record.visited[:-1] > 0
+    values = np.where(searched, record.root_values[:-1], math.inf)
+    lowest = np.minimum.accumulate(values)
+    first = np.searchsorted(-lowest, -thresholds)
+    resigned = first < len(lowest)
+    movers = np.where(first % 2, -first_mover, first_mover)
+    return Trial(resigned, resigned & (movers * record.outcome >= 0))
