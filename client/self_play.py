@@ -16,12 +16,13 @@ import numpy as np
 from client.opening import random_opening, start_of_game
 from client.remote_evaluator import LeafRefused
 from games.spec import Game
-from protocol.records import IMPROVED_POLICY, POLICY_TARGET, BadRecord, GameRecord
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, BadRecord, GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime.logs import Repeated
 from search.evaluator import Evaluator
 from search.mcts import SearchResult, search
 from search.moves import choose_action
+from search.symmetric_evaluator import SymmetricEvaluator
 from search.tree import SearchTree
 from search.trees import tree_for
 
@@ -92,6 +93,9 @@ async def play_game(
     began = time.monotonic()
     uid = uid or os.urandom(16)
     tree = tree_for(game, settings, rng)
+    if settings.evaluation_symmetry and game.symmetries:
+        own = np.random.default_rng(rng.integers(1 << 63))
+        evaluator = SymmetricEvaluator(evaluator, game, settings.history, own)
     text = start_of_game(settings, rng)
     start = game.notation.state_from_text(text)
     tree.reset(start)
@@ -137,7 +141,11 @@ def _record(
 
 
 def _flags(result: SearchResult) -> int:
-    return (POLICY_TARGET if result.is_target else 0) | (IMPROVED_POLICY if result.is_improved else 0)
+    return (
+        (POLICY_TARGET if result.is_target else 0)
+        | (IMPROVED_POLICY if result.is_improved else 0)
+        | (PRUNED_TARGET if result.is_pruned else 0)
+    )
 
 
 class GamePool:

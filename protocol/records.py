@@ -25,10 +25,13 @@ POLICY_TARGET = 1
 IMPROVED_POLICY = 2
 """Flag beside POLICY_TARGET: the visits of this ply are no counts, but shares of the policy that the search
 improved, SHARES in all (`root = gumbel`)."""
+PRUNED_TARGET = 4
+"""Flag beside POLICY_TARGET: forced playouts were taken out of these visits, so that their sum is smaller
+(`forced_playouts`)."""
 SHARES = 10_000
 """Sum of the shares of an improved policy."""
 
-_FLAGS = (0, POLICY_TARGET, POLICY_TARGET | IMPROVED_POLICY)
+_FLAGS = (0, POLICY_TARGET, POLICY_TARGET | IMPROVED_POLICY, POLICY_TARGET | PRUNED_TARGET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +57,7 @@ class GameRecord:
     root_values: npt.NDArray[np.float32]
     """[plies] value of the root after search, for the side to move, in [-1, 1]."""
     flags: npt.NDArray[np.uint8]
-    """[plies] POLICY_TARGET, IMPROVED_POLICY."""
+    """[plies] POLICY_TARGET, IMPROVED_POLICY, PRUNED_TARGET."""
     versions: npt.NDArray[np.uint32]
     """[plies] weights version that answered the last evaluation of that move's search."""
     outcome: int

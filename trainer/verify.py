@@ -13,7 +13,7 @@ import numpy as np
 from games.jit import specialise
 from games.spec import PLY_CAP, Game, outcome_for_first_player
 from protocol.errors import Code
-from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES, GameRecord
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, SHARES, GameRecord
 from protocol.settings import SelfPlaySettings
 from trainer import verify_kernel as kernel
 
@@ -44,6 +44,8 @@ class Expected:
     """Whether policy targets may be shares of an improved policy (`root = gumbel`)."""
     more_starts: frozenset[str] = frozenset()
     """Other start positions that games of this run may have, letter by letter."""
+    pruned: bool = False
+    """Whether policy targets may lack forced playouts (`forced_playouts`)."""
 
     @classmethod
     def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
@@ -54,6 +56,7 @@ class Expected:
             settings.simulations,
             settings.root == "gumbel",
             frozenset(settings.start_positions.splitlines() if settings.start_share > 0 else ()),
+            settings.forced_playouts > 0 and settings.prune_target,
         )
 
 
@@ -92,6 +95,8 @@ class Verifier:
                 )
         if not expected.improved and (record.flags & IMPROVED_POLICY).any():
             return Rejection(Code.WRONG_SETTINGS, "it has improved policies, this run learns from visits")
+        if not expected.pruned and (record.flags & PRUNED_TARGET).any():
+            return Rejection(Code.WRONG_SETTINGS, "it has pruned targets, this run has no forced playouts")
         try:
             start = self._game.notation.state_from_text(record.start)
         except ValueError as error:
@@ -206,6 +211,10 @@ def _visit_sum(record: GameRecord, ply: int, found: int, most: int) -> Rejection
         wanted = f"expected {SHARES} shares of an improved policy"
     elif not record.flags[ply] & POLICY_TARGET:
         wanted = f"expected at most {most}, this being no policy target"
+    elif record.flags[ply] & PRUNED_TARGET:
+        wanted = f"expected at most {most}, this being a pruned target"
+    elif ply > 0 and record.flags[ply - 1] & PRUNED_TARGET:
+        wanted = f"expected {fresh} to {most}, after a pruned target"
     elif most > fresh:
         wanted = f"expected {fresh}, or {most} with the subtree kept"
     else:
