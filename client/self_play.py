@@ -17,12 +17,20 @@ from client.opening import Opening, start_of_game
 from client.remote_evaluator import LeafRefused
 from client.resigning import Resigning
 from games.spec import RESIGNATION, Game, outcome_for_first_player
-from protocol.records import IMPROVED_POLICY, PLAYED_ON, POLICY_TARGET, BadRecord, GameRecord
+from protocol.records import (
+    IMPROVED_POLICY,
+    PLAYED_ON,
+    POLICY_TARGET,
+    PRUNED_TARGET,
+    BadRecord,
+    GameRecord,
+)
 from protocol.settings import SelfPlaySettings
 from runtime.logs import Repeated
 from search.evaluator import Evaluator
 from search.mcts import SearchResult, search
 from search.moves import choose_action
+from search.symmetric_evaluator import SymmetricEvaluator
 from search.tree import SearchTree
 from search.trees import tree_for
 
@@ -96,6 +104,9 @@ async def play_game(
     began = time.monotonic()
     uid = uid or os.urandom(16)
     tree = tree_for(game, settings, rng)
+    if settings.evaluation_symmetry and game.symmetries:
+        own = np.random.default_rng(rng.integers(1 << 63))
+        evaluator = SymmetricEvaluator(evaluator, game, settings.history, own)
     text, is_drawn = start_of_game(game, settings, rng)
     start = game.notation.state_from_text(text)
     tree.reset(start)
@@ -158,7 +169,11 @@ def _outcome(tree: SearchTree, reason: str) -> int:
 
 
 def _flags(result: SearchResult) -> int:
-    return (POLICY_TARGET if result.is_target else 0) | (IMPROVED_POLICY if result.is_improved else 0)
+    return (
+        (POLICY_TARGET if result.is_target else 0)
+        | (IMPROVED_POLICY if result.is_improved else 0)
+        | (PRUNED_TARGET if result.is_pruned else 0)
+    )
 
 
 class GamePool:

@@ -20,7 +20,10 @@ from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from search.settings import resolve
 
-PUCT_FIELDS = ("c_base", "c_init", "fpu", "fpu_reduction", "fpu_value")
+PUCT_FIELDS = (
+    *("exploration", "c_base", "c_init", "c_puct", "fpu", "fpu_reduction", "fpu_value"),
+    *("final_move", "final_secure", "final_extra"),
+)
 GUMBEL_FIELDS = ("gumbel_considered", "gumbel_c_visit", "gumbel_c_scale")
 FIELDS = ("root", *PUCT_FIELDS, *GUMBEL_FIELDS)
 """The settings of self-play that are a way to search; the others say how games begin or how long they are."""

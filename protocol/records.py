@@ -28,10 +28,13 @@ improved, SHARES in all (`root = gumbel`)."""
 PLAYED_ON = 32
 """Flag at all plies of a game that was to be played to its end whatever happened, or at none: such games tell
 how often resigning is a mistake."""
+PRUNED_TARGET = 4
+"""Flag beside POLICY_TARGET: forced playouts were taken out of these visits, so that their sum is smaller
+(`forced_playouts`)."""
 SHARES = 10_000
 """Sum of the shares of an improved policy."""
 
-_FLAGS = (0, POLICY_TARGET, POLICY_TARGET | IMPROVED_POLICY)
+_FLAGS = (0, POLICY_TARGET, POLICY_TARGET | IMPROVED_POLICY, POLICY_TARGET | PRUNED_TARGET)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +60,7 @@ class GameRecord:
     root_values: npt.NDArray[np.float32]
     """[plies] value of the root after search, for the side to move, in [-1, 1]."""
     flags: npt.NDArray[np.uint8]
-    """[plies] POLICY_TARGET, IMPROVED_POLICY, PLAYED_ON."""
+    """[plies] POLICY_TARGET, IMPROVED_POLICY, PRUNED_TARGET, PLAYED_ON."""
     versions: npt.NDArray[np.uint32]
     """[plies] weights version that answered the last evaluation of that move's search."""
     outcome: int

@@ -20,6 +20,13 @@ class SelfPlaySettings:
     """PUCT: visits at which exploration has grown by ln 2 (AlphaZero: 19652)."""
     c_init: float = 1.25
     """PUCT: weight of the prior at few visits (AlphaZero: 1.25)."""
+    exploration: str = "alphazero"
+    """PUCT: what is added to the value of a child of prior P with n visits, its parent having N:
+    `alphazero` = (log((1 + N + c_base) / c_base) + c_init) P sqrt(N) / (1 + n); `alphago_zero` =
+    c_puct P sqrt(N) / (1 + n); `ucb` = c_puct P sqrt(ln(1 + N) / (1 + n)). docs/decisions/0008."""
+    c_puct: float = 1.5
+    """The constant of `exploration = alphago_zero` and `ucb` only, for values in [-1, 1] (AlphaGo Zero did
+    not publish its own; ELF OpenGo: 1.5, KataGo: 1.1)."""
     fpu: str = "reduction"
     """Value of a child never visited: `reduction` = the parent's value minus `fpu_reduction` times the
     root of the visited prior mass; `absolute` = `fpu_value`. AlphaZero's text does not state it."""
@@ -55,6 +62,25 @@ class SelfPlaySettings:
     cheap_simulations: int = 0
     """Simulations of a cheap search, which has no noise; 0 takes a quarter of `simulations` (KataGo: 100
     beside 600)."""
+    forced_playouts: float = 0.0
+    """Root actions of a search with noise that have any visits get sqrt(this * prior * all visits) at least,
+    so that noise is looked into (KataGo: 2); 0: none. Not with `root = gumbel`."""
+    prune_target: bool = True
+    """Take forced playouts that the search did not want out of what is learned and of what moves are drawn
+    from (KataGo: yes). Without `forced_playouts` there is nothing to take out."""
+    final_move: str = "visits"
+    """The move played after `temperature_plies`, and in play: `visits` = most visited, the first of equals
+    (AlphaZero); `robust` = most visited, of equals the highest value; `max` = highest value;
+    `max_robust` = an action that is both, searching on for up to `final_extra` simulations to find one, else
+    `robust`; `secure` = highest value - final_secure / sqrt(visits). With `root = gumbel`: its own winner."""
+    final_secure: float = 1.0
+    """`final_move = secure` only, in units of value (Chaslot et al. 2008 give 4 for their program Mango)."""
+    final_extra: int = 0
+    """`final_move = max_robust` only: simulations beyond `simulations` at most; 0 takes a quarter of them.
+    They choose the move and are not learned from; after them the tree is not kept."""
+    evaluation_symmetry: bool = False
+    """See each leaf through a random symmetry of the board, in games that have any (AlphaGo Zero: yes;
+    AlphaZero: no)."""
     reuse_tree: bool = True
     """Keep the subtree of the move played (AlphaGo Zero does), with fresh noise at the new root."""
     random_share: float = 0.0

@@ -34,8 +34,8 @@ def best_free_edge(
         unvisited_value = control.fpu_value
     else:
         unvisited_value = parent_value - fpu_reduction * math.sqrt(visited_prior)
-    c_puct = math.log((1.0 + parent_visits + control.c_base) / control.c_base) + control.c_init
-    exploration = c_puct * math.sqrt(float(parent_visits))
+    exploration = exploration_factor(control, parent_visits)
+    is_ucb = control.exploration == UCB
     best, best_score = -1, -math.inf
     for e in range(first, first + count):
         flying = int(in_flight[e])
@@ -45,7 +45,8 @@ def best_free_edge(
         q = float(edges[e].value_sum) / visits if visits > 0 else unvisited_value
         if flying > 0:
             q -= virtual_loss * flying / (visits + flying)
-        score = q + exploration * edges[e].prior / (1 + visits + flying)
+        divisor = math.sqrt(1.0 + visits + flying) if is_ucb else 1.0 + visits + flying
+        score = q + exploration * edges[e].prior / divisor
         if score > best_score:
             best, best_score = e, score
     return best

@@ -5,7 +5,8 @@ names under which `games.jit.specialise` binds a game. `line` holds the game's p
 and, behind them, those of the path being walked.
 
 PUCT is AlphaZero's (arXiv 1712.01815, pseudocode of the Science paper):
-`argmax Q + (log((1 + N + c_base) / c_base) + c_init) * P * sqrt(N) / (1 + n)`.
+`argmax Q + (log((1 + N + c_base) / c_base) + c_init) * P * sqrt(N) / (1 + n)`, unless `exploration` says
+otherwise.
 """
 # mypy: disable-error-code="name-defined,no-untyped-def,no-untyped-call"
 # ruff: noqa: F821
@@ -14,7 +15,17 @@ from __future__ import annotations
 
 import math
 
-from search.layout import DONE, FULL, TERMINAL, UNEXPANDED
+from search.layout import ALPHAGO_ZERO, ALPHAZERO, DONE, FULL, TERMINAL, UCB, UNEXPANDED
+
+
+def exploration_factor(control, parent_visits):
+    """What a prior is multiplied by, before it is divided by 1 + n (UCB: by the root of 1 + n)."""
+    if control.exploration == ALPHAZERO:
+        c_puct = math.log((1.0 + parent_visits + control.c_base) / control.c_base) + control.c_init
+        return c_puct * math.sqrt(float(parent_visits))
+    if control.exploration == ALPHAGO_ZERO:
+        return control.c_puct * math.sqrt(float(parent_visits))
+    return control.c_puct * math.sqrt(math.log(1.0 + parent_visits))
 
 
 def best_edge(control, edges, first, count, parent_visits, parent_value, fpu_reduction):
@@ -27,16 +38,27 @@ def best_edge(control, edges, first, count, parent_visits, parent_value, fpu_red
         unvisited_value = control.fpu_value
     else:
         unvisited_value = parent_value - fpu_reduction * math.sqrt(visited_prior)
-    c_puct = math.log((1.0 + parent_visits + control.c_base) / control.c_base) + control.c_init
-    exploration = c_puct * math.sqrt(float(parent_visits))
+    exploration = exploration_factor(control, parent_visits)
+    is_ucb = control.exploration == UCB
     best, best_score = first, -math.inf
     for e in range(first, first + count):
         visits = edges[e].visits
         q = float(edges[e].value_sum) / visits if visits > 0 else unvisited_value
-        score = q + exploration * edges[e].prior / (1 + visits)
+        divisor = math.sqrt(1.0 + visits) if is_ucb else 1.0 + visits
+        score = q + exploration * edges[e].prior / divisor
         if score > best_score:
             best, best_score = e, score
     return best
+
+
+def forced_edge(control, edges, first, count, parent_visits):
+    """The first root edge that has visits, but less than its forced playouts; -1 if none has."""
+    total = parent_visits - 1
+    for e in range(first, first + count):
+        visits = float(edges[e].visits)
+        if visits > 0.0 and visits * visits < control.forced_playouts * edges[e].prior * total:
+            return e
+    return -1
 
 
 def backup(control, edges, path, depth, value):
@@ -90,7 +112,11 @@ def descend(control, nodes, edges, path, line, actions, words):
     fpu_reduction = control.fpu_reduction_root
     while True:
         first, count = nodes[node].first_edge, nodes[node].edge_count
-        edge = best_edge(control, edges, first, count, visits, value, fpu_reduction)
+        edge = -1
+        if depth == 0 and control.forced_playouts > 0.0:
+            edge = forced_edge(control, edges, first, count, visits)
+        if edge < 0:
+            edge = best_edge(control, edges, first, count, visits, value, fpu_reduction)
         path[depth] = edge
         depth += 1
         play(line[positions - 1], edges[edge].action, line[positions])
@@ -234,7 +260,9 @@ def advance(tree, nodes, edges, line, new_index, action):
 KERNELS = {
     function.__name__: function
     for function in (
+        exploration_factor,
         best_edge,
+        forced_edge,
         backup,
         expand,
         open_leaf,

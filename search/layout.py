@@ -26,11 +26,17 @@ UNEXPANDED = -1
 TERMINAL = -2
 """`child` of an edge that ends the game; its value is value_sum / visits, whatever the visits."""
 
+ALPHAZERO, ALPHAGO_ZERO, UCB = 0, 1, 2
+"""`exploration` in CONTROL, see SelfPlaySettings."""
+
 CONTROL = np.dtype(
     [
         # settings (protocol.settings.SelfPlaySettings)
         ("c_base", np.float64),
         ("c_init", np.float64),
+        ("c_puct", np.float64),
+        ("forced_playouts", np.float64),  # of this search: 0 without noise
+        ("exploration", np.int32),  # ALPHAZERO, ALPHAGO_ZERO or UCB
         ("fpu_absolute", np.int32),
         ("history", np.int32),
         ("fpu_reduction", np.float64),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from protocol.records import SHARES
 from search.evaluator import Evaluator
+from search.final_move import Candidates, agrees, is_drawn
 from search.gumbel import RootScores, integer_shares
 from search.gumbel_tree import GumbelTree
+from search.pruning import without_forced
 from search.tree import SearchTree
+
+AGREEMENT_CHECKS = 8
+"""How often, at most, a search that is extended is looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +30,17 @@ class SearchResult:
     value: float
     """Of the root, for the side to move, in [-1, 1]."""
     kept: int
-    """Visits that came with the kept subtree; sum(visits) == simulations + kept."""
+    """Visits that came with the kept subtree; sum(visits) == simulations + kept, less what was pruned."""
     is_target: bool = True
     """Whether a policy is learned from it: not from a cheap search."""
     is_improved: bool = False
     """Whether `visits` are shares of the improved policy, SHARES in all, instead of visits."""
     scores: RootScores | None = None
     """From a search with `root = gumbel`, unless a win in one was found."""
+    is_pruned: bool = False
+    """Whether forced playouts were taken out of `visits`."""
+    candidates: Candidates | None = None
+    """What `final_move` chooses from, if not by visits; None also where a win in one was found."""
 
 
 async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = False) -> SearchResult:
@@ -45,11 +54,37 @@ async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = Fal
     if winning is not None:
         return _proven(winning, tree, is_cheap)
     tree.begin(is_cheap=is_cheap)
+    await _run(tree, evaluator)
+    if isinstance(tree, GumbelTree):
+        return _improved(tree, is_cheap)
+    result = _counted(tree, is_cheap)
+    settings = tree.settings
+    if is_cheap or settings.final_move != "max_robust" or is_drawn(settings, tree.ply):
+        return result
+    return await _extended(result, tree, evaluator)
+
+
+async def _run(tree: SearchTree, evaluator: Evaluator) -> None:
+    """All simulations that remain."""
     leaf = tree.select()
     while leaf is not None:
         priors, value = await evaluator.evaluate(leaf)
         leaf = tree.resume(priors, value)
-    return _improved(tree, is_cheap) if isinstance(tree, GumbelTree) else _counted(tree, is_cheap)
+
+
+async def _extended(result: SearchResult, tree: SearchTree, evaluator: Evaluator) -> SearchResult:
+    """Search on until a max-robust action is there, or `final_extra` simulations are spent.
+
+    What is learned stays what `simulations` found: only the candidates change.
+    """
+    left = tree.settings.final_extra
+    step = max(1, left // AGREEMENT_CHECKS)
+    while left > 0 and result.candidates is not None and not agrees(result.candidates):
+        tree.extend(min(step, left))
+        await _run(tree, evaluator)
+        left -= step
+        result = replace(result, candidates=_candidates(tree.root_edges(), result.actions))
+    return result
 
 
 def _proven(action: int, tree: SearchTree, is_cheap: bool) -> SearchResult:
@@ -62,8 +97,27 @@ def _proven(action: int, tree: SearchTree, is_cheap: bool) -> SearchResult:
 
 
 def _counted(tree: SearchTree, is_cheap: bool) -> SearchResult:
-    arrays = _listed(*tree.root_visits())
-    return SearchResult(*arrays, tree.root_value(), tree.kept, is_target=not is_cheap)
+    settings = tree.settings
+    actions, visits = tree.root_visits()
+    may_prune = settings.forced_playouts > 0 and settings.root_noise > 0 and not is_cheap
+    left = without_forced(tree.root_edges(), settings) if may_prune and settings.prune_target else visits
+    arrays = _listed(actions, left)
+    wants_values = settings.final_move != "visits"
+    return SearchResult(
+        *arrays,
+        tree.root_value(),
+        tree.kept,
+        is_target=not is_cheap,
+        is_pruned=left is not visits and bool((left < visits).any()),
+        candidates=_candidates(tree.root_edges(), arrays[0]) if wants_values else None,
+    )
+
+
+def _candidates(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) -> Candidates:
+    """The root's edges of `actions` (ascending, visited): only what is learned of may be played."""
+    edges = np.sort(edges[np.isin(edges["action"], actions)], order="action")
+    visits = edges["visits"].copy()
+    return Candidates(actions, visits, edges["value_sum"] / visits.astype(np.float64))
 
 
 def _improved(tree: GumbelTree, is_cheap: bool) -> SearchResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from protocol.settings import SelfPlaySettings
+from search.final_move import final_action, is_drawn
 from search.gumbel import RootScores
 from search.mcts import SearchResult
 
@@ -12,15 +13,17 @@ from search.mcts import SearchResult
 def choose_action(
     result: SearchResult, ply: int, settings: SelfPlaySettings, rng: np.random.Generator
 ) -> int:
-    """Sample from visits ** (1 / temperature) for the first plies, then play the most visited action.
+    """Sample from visits ** (1 / temperature) for the first plies, then play what `final_move` says.
 
     With `root = gumbel` see `choose_by_scores`.
     """
-    is_drawn = ply < settings.temperature_plies and settings.temperature > 0
+    drawn_now = is_drawn(settings, ply)
     if result.scores is not None:
-        temperature = settings.temperature if is_drawn and settings.root_noise > 0 else 0.0
+        temperature = settings.temperature if drawn_now and settings.root_noise > 0 else 0.0
         return choose_by_scores(result.scores, temperature, rng, has_noise=result.is_target)
-    if not is_drawn:
+    if not drawn_now and result.candidates is not None and settings.final_move != "visits":
+        return final_action(result.candidates, settings)
+    if not drawn_now:
         return int(result.actions[np.argmax(result.visits)])
     weights = (result.visits / result.visits.max()) ** (1.0 / settings.temperature)
     cumulative = np.cumsum(weights)

@@ -9,18 +9,25 @@ import numpy as np
 from games import GAME_NAMES, get_game
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
+from search.final_move import FINAL_MOVES
 
 MAX_SIMULATIONS = 20_000
 """Visit counts travel as uint16, and a kept subtree may triple them."""
 
 ROOTS = ("puct", "gumbel")
 FPU_MODES = ("reduction", "absolute")
+EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
+"""In the order of the numbers in `search.layout`."""
 
 MOST_STARTS = 1000
 LONGEST_START = 200
 """Start positions: they travel in every WELCOME, and one in every record."""
 CHEAP_PART = 4
 """A cheap search has this part of the simulations where the settings say nothing."""
+
+
+EXTRA_PART = 4
+"""So are the simulations added to find a max-robust move."""
 
 
 def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
@@ -33,6 +40,7 @@ def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
         start_positions="\n".join(start_lines(settings.start_positions)),
         start_generator=",".join(generator_names(settings.start_generator)),
         cheap_simulations=settings.cheap_simulations or max(1, settings.simulations // CHEAP_PART),
+        final_extra=settings.final_extra or max(1, settings.simulations // EXTRA_PART),
     )
     _check(resolved)
     if resolved.start:
@@ -91,6 +99,7 @@ def _check(settings: SelfPlaySettings) -> None:
         ("simulations", 1, MAX_SIMULATIONS),
         ("c_base", 1, 1e9),
         ("c_init", 0, 1e3),
+        ("c_puct", 0, 1e3),
         ("fpu_reduction", 0, 2),
         ("fpu_value", -1, 1),
         ("gumbel_considered", 1, 256),
@@ -101,6 +110,9 @@ def _check(settings: SelfPlaySettings) -> None:
         ("temperature", 0, 100),
         ("temperature_plies", 0, 1e6),
         ("cheap_probability", 0, 0.99),
+        ("forced_playouts", 0, 100),
+        ("final_secure", 0, 1e3),
+        ("final_extra", 1, MAX_SIMULATIONS),
         ("cheap_simulations", 1, max(1, settings.simulations)),
         ("random_share", 0, 1),
         ("start_share", 0, 1),
@@ -117,8 +129,16 @@ def _check(settings: SelfPlaySettings) -> None:
         value = getattr(settings, name)
         if not low <= value <= high:
             raise ValueError(f"self_play.{name} is {value}, but must lie between {low:g} and {high:g}")
-    if settings.root not in ROOTS:
-        raise ValueError(f"self_play.root is {settings.root!r}, but must be one of {', '.join(ROOTS)}")
+    choices = {
+        "root": ROOTS,
+        "fpu": FPU_MODES,
+        "exploration": EXPLORATIONS,
+        "final_move": FINAL_MOVES,
+    }
+    for name, known in choices.items():
+        if getattr(settings, name) not in known:
+            found = getattr(settings, name)
+            raise ValueError(f"self_play.{name} is {found!r}, but must be one of {', '.join(known)}")
     lines = start_lines(settings.start_positions)
     if settings.start_share > 0 and not (lines or settings.start_generator):
         raise ValueError(
@@ -141,5 +161,3 @@ def _check(settings: SelfPlaySettings) -> None:
             "self_play.resign_play_on is 0, but the threshold of resignation follows from the games that are "
             "played on: set it to 0.1, or self_play.resign_mistakes to 0 for a threshold that stays"
         )
-    if settings.fpu not in FPU_MODES:
-        raise ValueError(f"self_play.fpu is {settings.fpu!r}, but must be one of {', '.join(FPU_MODES)}")

@@ -17,6 +17,7 @@ from protocol.settings import SelfPlaySettings
 from search.compiled import kernels_for
 from search.layout import CONTROL, EDGE, FULL, NODE, UNEXPANDED
 from search.leaf_batch import Leaf
+from search.settings import EXPLORATIONS
 
 KEPT_TREES = 2
 """A subtree of more than this many times `simulations` nodes is dropped, which bounds memory."""
@@ -46,6 +47,7 @@ class SearchTree:
         self._actions = np.zeros(game.max_legal, np.uint16)
         self._root_actions = np.zeros(game.max_legal, np.uint16)
         self._resume = self._kernels.resume
+        self._is_extended = False
         self._write_settings()
         self._bundle_arrays()
 
@@ -53,6 +55,8 @@ class SearchTree:
         control, settings = self._control, self.settings
         control["c_base"] = settings.c_base
         control["c_init"] = settings.c_init
+        control["c_puct"] = settings.c_puct
+        control["exploration"] = EXPLORATIONS.index(settings.exploration)
         control["fpu_absolute"] = settings.fpu == "absolute"
         control["fpu_reduction"] = settings.fpu_reduction
         control["fpu_reduction_root"] = 0.0 if settings.root_noise > 0 else settings.fpu_reduction
@@ -114,9 +118,10 @@ class SearchTree:
             control["nodes"] > KEPT_TREES * simulations
             or control["root_visits"] + simulations > MOST_VISITS  # terminals take visits, but no nodes
         )
-        if was_kept and (too_large or not self.settings.reuse_tree):
+        if was_kept and (too_large or self._is_extended or not self.settings.reuse_tree):
             control["nodes"] = control["edges"] = 0
         self.kept = int(control["root_visits"]) - 1 if control["nodes"] else 0
+        self._is_extended = False
 
     # ---- The search ---------------------------------------------------------------------------
 
@@ -140,12 +145,19 @@ class SearchTree:
         """
         settings, control = self.settings, self._control
         control["remaining"] = settings.cheap_simulations if is_cheap else settings.simulations
+        self._is_extended = False
         has_noise = settings.root_noise > 0 and not is_cheap
+        control["forced_playouts"] = settings.forced_playouts if has_noise else 0.0
         control["fpu_reduction_root"] = 0.0 if has_noise else settings.fpu_reduction
         if has_noise:
             count = int(self._nodes[0]["edge_count"])
             noise = self._rng.dirichlet(np.full(count, self.settings.dirichlet_alpha))
             self._kernels.add_noise(self._nodes, self._edges, noise, self.settings.root_noise)
+
+    def extend(self, simulations: int) -> None:
+        """Go on with a search that is over. No record has room for these visits: `advance` keeps none."""
+        self._control["remaining"] = simulations
+        self._is_extended = True
 
     def winning_action(self) -> int | None:
         """An action that wins at once, if there is one."""
@@ -170,6 +182,11 @@ class SearchTree:
         first, count = self._nodes[0]
         edges = self._edges[first : first + count]
         return edges["action"].copy(), edges["visits"].copy()
+
+    def root_edges(self) -> npt.NDArray[np.void]:
+        """EDGE[n] of the root, in the order of the rules; a copy."""
+        first, count = self._nodes[0]
+        return self._edges[first : first + count].copy()
 
     def principal_variation(self, first_action: int | None = None) -> list[int]:
         """The most visited actions from the root on; of equals the lowest, as the move played is chosen.

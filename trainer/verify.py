@@ -13,7 +13,14 @@ import numpy as np
 from games.jit import specialise
 from games.spec import PLY_CAP, RESIGNATION, Game, outcome_for_first_player
 from protocol.errors import Code
-from protocol.records import IMPROVED_POLICY, PLAYED_ON, POLICY_TARGET, SHARES, GameRecord
+from protocol.records import (
+    IMPROVED_POLICY,
+    PLAYED_ON,
+    POLICY_TARGET,
+    PRUNED_TARGET,
+    SHARES,
+    GameRecord,
+)
 from protocol.settings import SelfPlaySettings
 from trainer import verify_kernel as kernel
 
@@ -48,6 +55,8 @@ class Expected:
     """Names of random start positions (`games.spec.StartGenerator`) that games of this run may have."""
     resign_value: float = 0.0
     """Root value above which nobody resigns; 0: nobody ever does."""
+    pruned: bool = False
+    """Whether policy targets may lack forced playouts (`forced_playouts`)."""
 
     @classmethod
     def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
@@ -60,6 +69,7 @@ class Expected:
             frozenset(settings.start_positions.splitlines() if settings.start_share > 0 else ()),
             tuple(settings.start_generator.split(",")) if settings.start_generator else (),
             settings.resign_value,
+            settings.forced_playouts > 0 and settings.prune_target,
         )
 
 
@@ -100,6 +110,8 @@ class Verifier:
             return Rejection(Code.WRONG_SETTINGS, "it has improved policies, this run learns from visits")
         if expected.resign_value == 0 and (record.flags & PLAYED_ON).any():
             return Rejection(Code.WRONG_SETTINGS, "it is marked as played on, but nobody resigns in this run")
+        if not expected.pruned and (record.flags & PRUNED_TARGET).any():
+            return Rejection(Code.WRONG_SETTINGS, "it has pruned targets, this run has no forced playouts")
         try:
             start = self._game.notation.state_from_text(record.start)
         except ValueError as error:
@@ -244,6 +256,10 @@ def _visit_sum(record: GameRecord, ply: int, found: int, most: int) -> Rejection
         wanted = f"expected {SHARES} shares of an improved policy"
     elif not record.flags[ply] & POLICY_TARGET:
         wanted = f"expected at most {most}, this being no policy target"
+    elif record.flags[ply] & PRUNED_TARGET:
+        wanted = f"expected at most {most}, this being a pruned target"
+    elif ply > 0 and record.flags[ply - 1] & PRUNED_TARGET:
+        wanted = f"expected {fresh} to {most}, after a pruned target"
     elif most > fresh:
         wanted = f"expected {fresh}, or {most} with the subtree kept"
     else:

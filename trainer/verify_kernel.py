@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from games.jit import signed, unbound
 from games.spec import Line
-from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, SHARES
 
 FINE = 0
 ILLEGAL_ACTION = 1
@@ -24,6 +24,9 @@ VISIT_ORDER = 4
 VISIT_ZERO = 5
 VISIT_SUM = 6
 VISIT_NOT_PLAYED = 7
+
+MOST_VISITS = 0xFFFF
+"""A subtree with more is not kept: a record could not hold them."""
 
 PLY, FOUND, WANTED = 0, 1, 2
 """Columns of the report: where, what was found, what would have been right."""
@@ -76,17 +79,20 @@ def visits_of(
     return 0
 
 
-def sum_allowed(total: int, simulations: int, kept: int, is_target: bool, is_improved: bool) -> bool:
+def sum_allowed(total: int, simulations: int, kept: int, is_exact: bool, flags: int) -> bool:
     """The root visit rule: `simulations` new visits, on top of the `kept` ones of the subtree or none.
 
-    A ply that is no policy target had a smaller search: its sum is bounded only. The shares of an improved
-    policy add up to a number of their own.
+    A ply that is no policy target had a smaller search, and a pruned target lost visits: their sums are
+    bounded only. So is a sum after a pruned target, where `kept` is the most there can be (not `is_exact`).
+    The shares of an improved policy add up to a number of their own.
     """
-    if is_improved:
+    if (flags & IMPROVED_POLICY) != 0:
         return total == SHARES
-    if is_target:
+    if (flags & POLICY_TARGET) == 0 or (flags & PRUNED_TARGET) != 0:
+        return total <= simulations + kept
+    if is_exact:
         return total in (simulations, simulations + kept)
-    return total <= simulations + kept
+    return simulations <= total <= simulations + kept
 
 
 def replay(
@@ -110,6 +116,7 @@ def replay(
     allowed[:] = 0
     first = 0
     kept = 0
+    is_exact = True
     plies = len(actions)
     for ply in range(plies):
         report[PLY] = ply
@@ -131,7 +138,7 @@ def replay(
             return fault
         is_target = (flags[ply] & POLICY_TARGET) != 0
         is_improved = (flags[ply] & IMPROVED_POLICY) != 0
-        if not sum_allowed(report[FOUND], simulations, kept, is_target, is_improved):
+        if not sum_allowed(report[FOUND], simulations, kept, is_exact, signed(flags[ply])):
             report[WANTED] = simulations + kept
             return VISIT_SUM
         played = visits_of(visit_actions, visits, first, last, action)
@@ -140,7 +147,11 @@ def replay(
             # noise chose may have too small a share of an improved policy to be listed.
             report[FOUND] = action
             return VISIT_NOT_PLAYED
-        kept = 0 if is_improved else max(played - 1, 0)
+        is_exact = (flags[ply] & PRUNED_TARGET) == 0
+        if is_exact:
+            kept = 0 if is_improved else max(played - 1, 0)
+        else:  # the action played may have lost visits
+            kept = min(simulations + kept - 1, MOST_VISITS)
         first = last
         play(line[ply], action, line[ply + 1])
     report[PLY] = plies

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from games import get_game
-from protocol.records import IMPROVED_POLICY, POLICY_TARGET, GameRecord
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, GameRecord
 
 
 def visits_of(record: GameRecord) -> list[dict[int, int]]:
@@ -24,7 +24,7 @@ def verify(record: GameRecord) -> None:
     line = np.zeros((record.plies + 1, game.state_words), np.uint64)
     line[0] = game.notation.state_from_text(record.start)
     legal = np.zeros(game.max_legal, np.uint16)
-    kept = 0
+    kept, after_pruned = 0, False
     for ply, (action, visits) in enumerate(zip(record.actions.tolist(), visits_of(record), strict=True)):
         count = game.rules.legal_actions(line, ply + 1, legal)
         assert game.rules.end_reason(line, ply + 1, count, False) == 0, "played on after the end"
@@ -34,13 +34,17 @@ def verify(record: GameRecord) -> None:
         flags = record.flags[ply]
         if flags == POLICY_TARGET:
             assert action in visits
-            assert total in (record.simulations, most)
+            assert total in (record.simulations, most) or (
+                after_pruned and record.simulations <= total <= most
+            )
         elif flags == POLICY_TARGET | IMPROVED_POLICY:
             assert total == 10_000
         else:
-            assert flags == 0
+            assert flags in (0, POLICY_TARGET | PRUNED_TARGET)
             assert total <= most
-        kept = 0 if flags & IMPROVED_POLICY else visits.get(action, 0)
+            assert flags == 0 or action in visits
+        after_pruned = bool(flags & PRUNED_TARGET)
+        kept = 0 if flags & IMPROVED_POLICY else most if after_pruned else visits.get(action, 0)
         game.rules.play(line[ply], action, line[ply + 1])
     _verify_end(record, line)
     assert (np.abs(record.root_values) <= 1).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from games import get_game
 from protocol.errors import Code
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import UniformEvaluator
+from search.evaluator import Evaluation, Leaf, UniformEvaluator
 from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
@@ -75,6 +76,68 @@ def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
         assert (record.flags == 3).all()
     assert {1, -1} <= {record.outcome for record in records}
     assert len({tuple(record.actions.tolist()) for record in records}) > 20
+
+
+@pytest.mark.parametrize("reuse_tree", [True, False])
+def test_forced_playouts_are_pruned_from_targets_that_the_trainer_takes(reuse_tree: bool) -> None:
+    """Cheap searches between them have no noise and nothing forced."""
+    changes = {"forced_playouts": 2.0, "reuse_tree": reuse_tree, "cheap_probability": 0.3, "simulations": 60}
+    records = [play("connect_four", number, **changes) for number in range(8)]
+    settings = settings_for("connect_four", **changes)
+    verifier, game = Verifier(get_game("connect_four")), get_game("connect_four")
+    for record in records:
+        verify(record)
+        assert verifier.check(from_bytes(to_bytes(record)), Expected.of(settings, game), 0) is None
+    flags = np.concatenate([record.flags for record in records])
+    assert set(flags) <= {0, 1, 5}
+    assert {0, 5} <= set(flags)
+    unforced = Expected.of(replace(settings, forced_playouts=0.0), game)
+    refused = verifier.check(next(one for one in records if 5 in one.flags), unforced, 0)
+    assert refused is not None
+    assert refused.code == Code.WRONG_SETTINGS
+
+
+@pytest.mark.parametrize("final_move", ["max", "robust", "max_robust", "secure"])
+def test_games_with_every_choice_of_the_final_move_hold(final_move: str) -> None:
+    """Also with pruned targets: what is played was visited, and searching on leaves no trace."""
+    changes = {"final_move": final_move, "temperature_plies": 2, "forced_playouts": 2.0, "final_extra": 8}
+    game = get_game("connect_four")
+    expected = Expected.of(settings_for("connect_four", **changes), game)
+    for number in range(6):
+        record = play("connect_four", number, **changes)
+        verify(record)
+        assert Verifier(game).check(from_bytes(to_bytes(record)), expected, 0) is None
+
+
+class Crooked:
+    """Priors and value by a hash of what is seen: as unlike itself in a mirror as can be."""
+
+    version = 0
+
+    async def evaluate(self, leaf: Leaf) -> Evaluation:
+        rng = np.random.default_rng(zlib.crc32(leaf.features.tobytes()))
+        priors = rng.random(len(leaf.actions)).astype(np.float32) + np.float32(0.05)
+        return Evaluation(priors / priors.sum(), float(rng.uniform(-1, 1)))
+
+
+def test_random_symmetries_are_the_same_for_a_seed_and_change_nothing_when_off() -> None:
+    """The games differ from those without, and every one of them holds."""
+
+    def games(*, on: bool) -> list[bytes]:
+        settings = settings_for("tic_tac_toe", evaluation_symmetry=on)
+        found = []
+        for number in range(6):
+            playing = play_game(
+                get_game("tic_tac_toe"), settings, Crooked(), Player(5).rng(number), uid=bytes(16)
+            )
+            record = asyncio.run(playing)
+            verify(record)
+            found.append(to_bytes(replace(record, seconds=0.0)))
+        return found
+
+    assert games(on=True) == games(on=True)
+    assert games(on=False) == games(on=False)
+    assert games(on=True) != games(on=False)
 
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])

@@ -31,7 +31,7 @@ def records(draw: st.DrawFn) -> GameRecord:
         visit_actions=np.array([action for actions in listed for action in actions], dtype="<u2"),
         visits=column(st.integers(1, 65535), total, "<u2"),
         root_values=column(st.floats(-1, 1, width=32), plies, "<f4"),
-        flags=column(st.sampled_from([0, 1, 3]), plies, "u1"),
+        flags=column(st.sampled_from([0, 1, 3, 5]), plies, "u1"),
         versions=column(st.integers(0, 2**32 - 1), plies, "<u4"),
         outcome=draw(st.integers(-1, 1)),
         reason=draw(texts),

@@ -71,7 +71,8 @@ class NaiveSearch:
             reduction = self.settings.fpu_reduction
             if not path and self.settings.root_noise > 0:
                 reduction = 0.0
-            edge = self.best(node, visits, float(value_sum) / visits, reduction)
+            edge = self.forced(visits) if not path and self.settings.root_noise > 0 else None
+            edge = edge or self.best(node, visits, float(value_sum) / visits, reduction)
             path.append(edge)
             child = np.zeros(self.game.state_words, np.uint64)
             self.game.rules.play(line[-1], edge.action, child)
@@ -97,11 +98,45 @@ class NaiveSearch:
         fpu = value - reduction * math.sqrt(visited)
         if self.settings.fpu == "absolute":
             fpu = self.settings.fpu_value
-        c_puct = math.log((1.0 + visits + self.settings.c_base) / self.settings.c_base) + self.settings.c_init
-        exploration = c_puct * math.sqrt(visits)
 
         def score(edge: Edge) -> float:
             q = float(edge.value_sum) / edge.visits if edge.visits else fpu
-            return q + exploration * float(edge.prior) / (1 + edge.visits)
+            return q + self.exploration(edge, visits, edge.visits)
 
         return max(node.edges, key=score)
+
+    def exploration(self, edge: Edge, parent_visits: int, visits: int) -> float:
+        settings, prior = self.settings, float(edge.prior)
+        if settings.exploration == "ucb":
+            factor = settings.c_puct * math.sqrt(math.log(1 + parent_visits))
+            return factor * prior / math.sqrt(1 + visits)
+        c_puct = settings.c_puct
+        if settings.exploration == "alphazero":
+            c_puct = math.log((1.0 + parent_visits + settings.c_base) / settings.c_base) + settings.c_init
+        return c_puct * math.sqrt(parent_visits) * prior / (1 + visits)
+
+    def forced(self, visits: int) -> Edge | None:
+        """The first root edge that was tried and has too few visits (KataGo, section 3.2)."""
+        for edge in self.root.edges:
+            if 0 < edge.visits**2 < self.settings.forced_playouts * float(edge.prior) * (visits - 1):
+                return edge
+        return None
+
+    def pruned(self) -> dict[int, int]:
+        """Visits of the root's actions without those that were forced and not wanted."""
+        total = sum(edge.visits for edge in self.root.edges)
+        best = max(self.root.edges, key=lambda edge: edge.visits)
+
+        def score(edge: Edge, visits: int) -> float:
+            return float(edge.value_sum) / edge.visits + self.exploration(edge, total + 1, visits)
+
+        kept = {best.action: best.visits}
+        for edge in self.root.edges:
+            if edge is best or not edge.visits:
+                continue
+            forced = int(math.sqrt(self.settings.forced_playouts * float(edge.prior) * total))
+            fewer = range(max(0, edge.visits - forced), edge.visits)
+            left = min((n for n in fewer if score(edge, n) < score(best, best.visits)), default=edge.visits)
+            if left > 1 or left == edge.visits:
+                kept[edge.action] = left
+        return kept

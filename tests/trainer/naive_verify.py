@@ -33,7 +33,7 @@ def visits_by_ply(record: GameRecord) -> list[list[tuple[int, int]]]:
 def naive_verdict(game: Game, record: GameRecord) -> str | None:
     """Code of the first fault in moves, visits or end; None for an honest game."""
     states = [game.notation.state_from_text(record.start)]
-    kept = 0
+    kept, after_pruned = 0, False
     for ply, visits in enumerate(visits_by_ply(record)):
         legal, ended = legal_and_end(game, states)
         action = int(record.actions[ply])
@@ -46,15 +46,21 @@ def naive_verdict(game: Game, record: GameRecord) -> str | None:
             return "bad_visits"
         total = sum(n for _, n in visits)
         allowed = {record.simulations, record.simulations + kept}
-        if record.flags[ply] == 0:
+        if after_pruned:
+            allowed = set(range(record.simulations, record.simulations + kept + 1))
+        if record.flags[ply] in (0, 5):
             allowed = set(range(record.simulations + kept + 1))
         if record.flags[ply] == 3:
             allowed = {10_000}
         if total not in allowed or any(n == 0 for _, n in visits):
             return "bad_visits"
-        if record.flags[ply] == 1 and action not in visited:
+        if record.flags[ply] in (1, 5) and action not in visited:
             return "bad_visits"
-        kept = 0 if record.flags[ply] == 3 else max(dict(visits).get(action, 0) - 1, 0)
+        after_pruned = record.flags[ply] == 5
+        if after_pruned:
+            kept = min(record.simulations + kept - 1, 65535)
+        else:
+            kept = 0 if record.flags[ply] == 3 else max(dict(visits).get(action, 0) - 1, 0)
         child = np.zeros_like(states[0])
         game.rules.play(states[-1], action, child)
         states.append(child)

@@ -152,6 +152,46 @@ def test_improved_policies_belong_to_runs_that_ask_for_them() -> None:
     assert rejection.code == Code.WRONG_SETTINGS
 
 
+def pruned(sums: dict[int, int]) -> GameRecord:
+    """A game of Connect Four with a pruned target at the first ply; `sums`: visits of the move, by ply."""
+    record = random_game(GAMES["connect_four"], np.random.default_rng(9))
+    for ply in range(record.plies):
+        record = with_visits(record, ply, {int(record.actions[ply]): sums.get(ply, 100)}, 1 if ply else 5)
+    return record
+
+
+@pytest.mark.parametrize(
+    ("sums", "wanted"),
+    [
+        ({0: 40, 1: 150, 2: 249}, None),
+        ({0: 100, 1: 199, 2: 298}, None),
+        ({0: 101}, "ply 0: 101 visits in all; expected at most 100, this being a pruned target"),
+        ({0: 40, 1: 200}, "ply 1: 200 visits in all; expected 100 to 199, after a pruned target"),
+        ({0: 40, 1: 99}, "ply 1: 99 visits in all; expected 100 to 199, after a pruned target"),
+        ({0: 40, 1: 150, 2: 248}, "ply 2: 248 visits in all; expected 100, or 249 with the subtree kept"),
+    ],
+)
+def test_the_sum_of_a_pruned_target_and_the_one_after_it_are_bounded(
+    sums: dict[int, int], wanted: str | None
+) -> None:
+    """How many visits the action played lost is not known; a ply later counts are exact again."""
+    record = pruned(sums)
+    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", forced_playouts=2.0), NEWEST)
+    assert (rejection and str(rejection)) == (wanted and f"bad_visits: {wanted}")
+    assert naive_verdict(GAMES["connect_four"], record) == (wanted and "bad_visits")
+
+
+@pytest.mark.parametrize("settings", [{}, {"forced_playouts": 2.0, "prune_target": False}], ids=str)
+def test_pruned_targets_belong_to_runs_that_ask_for_them(settings: dict[str, object]) -> None:
+    """A run with them takes plain visit counts too."""
+    plain = random_game(GAMES["connect_four"], np.random.default_rng(9))
+    asked = expected("connect_four", forced_playouts=2.0)
+    assert VERIFIERS["connect_four"].check(plain, asked, NEWEST) is None
+    rejection = VERIFIERS["connect_four"].check(pruned({}), expected("connect_four", **settings), NEWEST)
+    assert rejection is not None
+    assert rejection.code == Code.WRONG_SETTINGS
+
+
 def test_start_that_cannot_be_read(name: str) -> None:
     """A start position that is no position is refused, even if the settings ask for it."""
     record = dataclasses.replace(random_game(GAMES[name], np.random.default_rng(4)), start="?!")

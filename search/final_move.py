@@ -1,0 +1,69 @@
+"""Which move is played once nothing is drawn any more: five ways to read a finished PUCT search.
+
+The children are named as in Chaslot et al., "Progressive strategies for Monte-Carlo tree search" (2008).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from protocol.settings import SelfPlaySettings
+
+FINAL_MOVES = ("visits", "max", "robust", "max_robust", "secure")
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The root actions that may be played, all with visits; arrays [k]."""
+
+    actions: npt.NDArray[np.uint16]
+    visits: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float64]
+    """Mean, for the side to move."""
+
+
+def is_drawn(settings: SelfPlaySettings, ply: int) -> bool:
+    """Whether the move of this ply is drawn from the visits (temperature)."""
+    return ply < settings.temperature_plies and settings.temperature > 0
+
+
+def max_child(candidates: Candidates) -> int:
+    """Index of the highest value; of equals the most visited."""
+    return _best(candidates.values, candidates.visits)
+
+
+def robust_child(candidates: Candidates) -> int:
+    """Index of the most visits; of equals the highest value."""
+    return _best(candidates.visits, candidates.values)
+
+
+def secure_child(candidates: Candidates, c: float) -> int:
+    """Index of the highest lower bound, value - c / sqrt(visits)."""
+    return _best(candidates.values - c / np.sqrt(candidates.visits), candidates.visits)
+
+
+def agrees(candidates: Candidates) -> bool:
+    """Whether an action with the highest value is one with the most visits: the max-robust child."""
+    return bool(candidates.visits[max_child(candidates)] == candidates.visits.max())
+
+
+def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
+    """The action that `final_move` plays; for `visits` the first of the most visited."""
+    rule = settings.final_move
+    if rule == "max" or (rule == "max_robust" and agrees(candidates)):
+        index = max_child(candidates)
+    elif rule == "secure":
+        index = secure_child(candidates, settings.final_secure)
+    elif rule == "visits":
+        index = int(np.argmax(candidates.visits))
+    else:
+        index = robust_child(candidates)
+    return int(candidates.actions[index])
+
+
+def _best(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> int:
+    """Index of the largest (first, second), the lowest of equals."""
+    return int(np.lexsort((-np.arange(len(first)), second, first))[-1])

@@ -1,0 +1,54 @@
+"""Exploration terms other than AlphaZero's, in the compiled search and in its slow twin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from naive_mcts import NaiveSearch
+from test_gathered import search_it
+from test_search import QUIET, HashEvaluator, make_tree, run
+
+from games import get_game
+from search.gathered_tree import GatheredTree
+from search.settings import resolve
+
+GAMES = ("tic_tac_toe", "connect_four")
+
+
+@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("exploration", ["alphago_zero", "ucb"])
+@pytest.mark.parametrize("c_puct", [0.5, 2.5])
+def test_visits_equal_those_of_the_slow_twin(name, exploration, c_puct):
+    tree = make_tree(name, replace(QUIET, exploration=exploration, c_puct=c_puct, simulations=333))
+    twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
+    result = run(tree, HashEvaluator())
+    assert dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True)) == twin.run(333)
+
+
+def test_a_large_constant_follows_the_priors_and_a_small_one_the_values():
+    def spread(c_puct: float) -> int:
+        tree = make_tree("connect_four", replace(QUIET, exploration="ucb", c_puct=c_puct, simulations=300))
+        return int(run(tree, HashEvaluator()).visits.max())
+
+    assert spread(0.05) > spread(20.0)
+
+
+def test_alphazeros_term_with_a_far_base_is_alphago_zeros():
+    far = replace(QUIET, c_base=1e9, c_init=1.75)
+    old = replace(QUIET, exploration="alphago_zero", c_puct=1.75)
+    found = [run(make_tree("connect_four", one), HashEvaluator()).visits.tolist() for one in (far, old)]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("exploration", ["alphago_zero", "ucb"])
+def test_several_leaves_in_flight_explore_alike(exploration):
+    game, settings = get_game("connect_four"), replace(QUIET, exploration=exploration)
+    one = resolve(replace(settings, simulations=1), game)
+    gathered = GatheredTree(game, one, np.random.default_rng(0), max_nodes=900, max_leaves=1)
+    gathered.reset(game.notation.state_from_text(""))
+    search_it(gathered, simulations=500)
+    plain = make_tree("connect_four", replace(settings, simulations=500))
+    run(plain, HashEvaluator())
+    assert gathered.edges_of(0)["visits"].tolist() == plain.root_edges()["visits"].tolist()

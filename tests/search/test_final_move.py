@@ -1,0 +1,86 @@
+"""The move played after a search: by visits, by value, by both, or by a lower bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_search import QUIET, HashEvaluator, make_tree, run
+
+from protocol.settings import SelfPlaySettings
+from search.final_move import Candidates, agrees, final_action
+from search.mcts import SearchResult
+from search.moves import choose_action
+
+
+def candidates(visits: list[int], values: list[float]) -> Candidates:
+    """Of the actions 10, 11, 12, ..."""
+    actions = np.arange(10, 10 + len(visits)).astype(np.uint16)
+    return Candidates(actions, np.array(visits, np.int32), np.array(values))
+
+
+@pytest.mark.parametrize(
+    ("rule", "visits", "values", "action"),
+    [
+        ("visits", [40, 40, 20], [0.1, 0.2, 0.9], 10),
+        ("robust", [40, 40, 20], [0.1, 0.2, 0.9], 11),
+        ("robust", [40, 40, 20], [0.2, 0.2, 0.9], 10),
+        ("max", [40, 40, 20], [0.1, 0.2, 0.9], 12),
+        ("max", [40, 41, 20], [0.9, 0.9, 0.9], 11),
+        ("max_robust", [40, 40, 20], [0.1, 0.2, 0.9], 11),
+        ("max_robust", [40, 40, 20], [0.1, 0.9, 0.2], 11),
+        ("secure", [100, 4, 20], [0.5, 0.8, 0.5], 10),
+        ("secure", [100, 4, 20], [0.5, 1.0, 0.5], 11),
+    ],
+)
+def test_each_rule_names_its_child(rule, visits, values, action):
+    assert final_action(candidates(visits, values), SelfPlaySettings(final_move=rule)) == action
+
+
+def test_the_larger_its_constant_the_more_visits_a_secure_child_has():
+    chosen = candidates([100, 30, 4], [0.3, 0.45, 0.7])
+    found = [final_action(chosen, SelfPlaySettings(final_move="secure", final_secure=c)) for c in (0.1, 1, 8)]
+    assert found == [12, 11, 10]
+
+
+def test_a_rule_plays_only_when_nothing_is_drawn():
+    known = candidates([10, 90], [0.9, 0.1])
+    result = SearchResult(known.actions, known.visits, 0.0, 0, candidates=known)
+    settings, rng = SelfPlaySettings(final_move="max", temperature_plies=5), np.random.default_rng(0)
+    assert {choose_action(result, 5, settings, rng) for _ in range(20)} == {10}
+    assert [choose_action(result, 4, settings, rng) for _ in range(400)].count(10) < 80
+
+
+@pytest.mark.parametrize("moves", ["", "1", "1 2", "4", "4 4", "4 4 3", "1 7 2"])
+def test_a_max_robust_search_goes_on_until_both_agree_or_its_bound(moves):
+    settings = replace(QUIET, final_move="max_robust", final_extra=64, temperature_plies=0)
+    tree = make_tree("connect_four", settings, moves)
+    result = run(tree, HashEvaluator())
+    plain = run(make_tree("connect_four", QUIET, moves), HashEvaluator())
+    assert (result.visits.tolist(), result.value) == (plain.visits.tolist(), plain.value)
+    spent = int(tree.root_edges()["visits"].sum()) - 80
+    assert 0 <= spent <= 64
+    assert result.candidates is not None
+    assert agrees(result.candidates) or spent == 64
+    tree.advance(choose_action(result, tree.ply, tree.settings, np.random.default_rng(0)))
+    assert (tree.kept == 0) or spent == 0
+
+
+def test_max_robust_searches_differ_in_length():
+    def spent(moves: str) -> int:
+        settings = replace(QUIET, final_move="max_robust", final_extra=64, temperature_plies=0)
+        tree = make_tree("connect_four", settings, moves)
+        run(tree, HashEvaluator())
+        return int(tree.root_edges()["visits"].sum()) - 80
+
+    found = [spent(moves) for moves in ("", "1", "1 2", "4", "4 4", "4 4 3", "1 7 2", "3 3 3", "5 2")]
+    assert min(found) == 0 < max(found)
+
+
+def test_a_search_whose_move_is_drawn_is_not_extended():
+    settings = replace(QUIET, final_move="max_robust", final_extra=64, temperature_plies=30)
+    for moves in ("", "1", "1 2", "4", "4 4"):
+        tree = make_tree("connect_four", settings, moves)
+        run(tree, HashEvaluator())
+        assert tree.root_edges()["visits"].sum() == 80

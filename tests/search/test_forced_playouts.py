@@ -1,0 +1,82 @@
+"""Forced playouts at a root with noise, and the target without them (KataGo, section 3.2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from naive_mcts import NaiveSearch
+from test_search import QUIET, HashEvaluator, make_tree, run
+
+from search.layout import EDGE
+from search.pruning import without_forced
+
+FORCED = replace(QUIET, root_noise=0.25, forced_playouts=2.0, simulations=200)
+
+
+def by_action(actions: np.ndarray, visits: np.ndarray) -> dict[int, int]:
+    found = dict(zip(actions.tolist(), visits.tolist(), strict=True))
+    return {action: count for action, count in found.items() if count}
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
+@pytest.mark.parametrize("exploration", ["alphazero", "alphago_zero", "ucb"])
+@pytest.mark.parametrize("forced", [2.0, 8.0])
+def test_search_and_target_equal_those_of_the_slow_twin(name, exploration, forced):
+    tree = make_tree(name, replace(FORCED, exploration=exploration, forced_playouts=forced))
+    result = run(tree, HashEvaluator())
+    edges = tree.root_edges()
+    twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
+    _, twin.root, value = twin.look(twin.line)
+    twin.root_value_sum = np.float32(value)
+    for edge, noisy in zip(twin.root.edges, edges, strict=True):
+        edge.prior = noisy["prior"]
+    for _ in range(200):
+        twin.simulate()
+    expected = {edge.action: edge.visits for edge in twin.root.edges if edge.visits}
+    assert by_action(edges["action"], edges["visits"]) == expected
+    assert by_action(result.actions, result.visits) == twin.pruned()
+    assert result.is_pruned == (twin.pruned() != expected)
+
+
+def test_noise_alone_leaves_actions_that_forcing_looks_into():
+    def least(forced: float) -> int:
+        tree = make_tree("connect_four", replace(FORCED, forced_playouts=forced))
+        run(tree, HashEvaluator())
+        edges = tree.root_edges()
+        return int(edges["visits"].min())
+
+    assert least(20.0) > least(0.0)
+
+
+def test_the_most_visited_action_loses_nothing_and_no_other_gains():
+    tree = make_tree("connect_four", FORCED)
+    result = run(tree, HashEvaluator())
+    visits = by_action(tree.root_edges()["action"], tree.root_edges()["visits"])
+    target = by_action(result.actions, result.visits)
+    assert max(target.values()) == max(visits.values())
+    assert all(count <= visits[action] for action, count in target.items())
+    assert sum(target.values()) < 200
+
+
+def test_what_is_left_with_one_forced_visit_loses_it_and_a_good_move_keeps_all():
+    edges = np.zeros(3, EDGE)
+    edges["visits"], edges["prior"] = [90, 4, 6], [0.6, 0.05, 0.35]
+    edges["value_sum"] = edges["visits"] * np.array([0.5, -0.9, 0.6], np.float32)
+    left = without_forced(edges, replace(FORCED, exploration="alphago_zero"))
+    assert left.tolist() == [90, 0, 6]
+
+
+@pytest.mark.parametrize(
+    "change", [{"root_noise": 0.0}, {"forced_playouts": 0.0}, {"prune_target": False}], ids=str
+)
+def test_without_noise_forcing_or_pruning_the_target_is_all_visits(change):
+    result = run(make_tree("connect_four", replace(FORCED, **change)), HashEvaluator())
+    assert (int(result.visits.sum()), result.is_pruned) == (200, False)
+
+
+def test_without_noise_nothing_is_forced():
+    quiet = [replace(FORCED, root_noise=0.0, forced_playouts=k) for k in (0.0, 9.0)]
+    plain, forced = (run(make_tree("connect_four", one), HashEvaluator()) for one in quiet)
+    assert plain.visits.tolist() == forced.visits.tolist()
