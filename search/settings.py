@@ -79,11 +79,14 @@ def _check(settings: SelfPlaySettings) -> None:
         ("start_share", 0, 1),
         ("random_plies", 0, 1000),
         ("max_plies", 1, 10_000),
+        ("round_games", 0, 1e6),
     )
     for name, low, high in ranges:
         value = getattr(settings, name)
         if not low <= value <= high:
             raise ValueError(f"self_play.{name} is {value}, but must lie between {low:g} and {high:g}")
+    if settings.round_games and settings.seed <= 0:
+        raise ValueError("self_play.round_games is for runs that can be repeated: set self_play.seed above 0")
     if settings.root not in ROOTS:
         raise ValueError(f"self_play.root is {settings.root!r}, but must be one of {', '.join(ROOTS)}")
     lines = start_lines(settings.start_positions)

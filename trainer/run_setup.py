@@ -19,6 +19,7 @@ from runtime.runs import RunFolder
 from trainer.config import TrainerConfig
 from trainer.intake import Intake
 from trainer.learning import Learning
+from trainer.rounds import LearningInRounds, Rounds
 from trainer.store import Store, StoreReader
 from trainer.verify import Expected
 
@@ -34,6 +35,7 @@ class Run:
     store: Store
     intake: Intake
     learning: Learning
+    reader: StoreReader
 
 
 def settings_of(welcome: Welcome) -> SelfPlaySettings:
@@ -63,7 +65,13 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     folder = RunFolder(config.runs, config.run or welcome.run)
     folder.create(game.name, history)
     store = Store(folder.games, game.name)
-    learning = Learning(config, game, history, welcome.network, folder.checkpoints)
+    reader = StoreReader(folder.games)
+    begun = (config, game, history, welcome.network, folder.checkpoints)
+    if settings.round_games:
+        rounds = Rounds(settings.round_games, settings.seed, reader)
+        learning: Learning = LearningInRounds(*begun, rounds)
+    else:
+        learning = Learning(*begun)
     intake = Intake(game, Expected.of(settings, game), store)
     _warm(game, settings, intake, learning)
     log.info(
@@ -75,9 +83,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         learning.window.capacity,
         learning.window.bytes_per_position,
     )
-    reader = StoreReader(folder.games)
     learning.fill(reader, store.newest)
-    reader.close()
     if learning.window.positions:
         log.info("%d positions are back in the window", learning.window.positions)
     if welcome.weights is not None and welcome.weights.step > learning.step and not config.weights:
@@ -87,7 +93,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             welcome.weights.step,
             learning.step,
         )
-    return Run(game, folder, store, intake, learning)
+    return Run(game, folder, store, intake, learning, reader)
 
 
 def _check_window(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:
