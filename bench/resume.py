@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -21,8 +22,8 @@ from net.weights import read_meta
 from runtime.ports import find_base_port
 
 ROUNDS, ROUND_GAMES = 6, 40
-KILL_AFTER = (1, 2, 4)
-"""Weights versions after which all processes are killed."""
+KILLS = ((1, 5), (2, 25), (4, 40))
+"""All processes are killed when this many games of this round are stored: amid playing, and amid training."""
 PATIENCE = 300.0
 """Seconds for a round, starts of processes included."""
 
@@ -70,6 +71,11 @@ class Processes:
             found[read_meta(data).version] = hashlib.sha256(data).hexdigest()
         return found
 
+    def games(self) -> int:
+        """In the store."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.folder}/r/games.db?mode=ro", uri=True)) as store:
+            return int(store.execute("SELECT count(*) FROM games").fetchone()[0])
+
     def until(self, done: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE
         while not done():
@@ -78,17 +84,18 @@ class Processes:
             time.sleep(0.05)
 
 
-def _play(folder: Path, kills: tuple[int, ...]) -> dict[int, str]:
+def _play(folder: Path, kills: tuple[tuple[int, int], ...]) -> dict[int, str]:
     folder.mkdir()
     run = Processes(folder)
     run.start()
     try:
-        for version in kills:
+        for version, games in kills:
             run.until(lambda version=version: version in run.hashes())  # type: ignore[misc]
-            # Somewhere in the round: another moment at each kill.
-            time.sleep(0.15 * version)
+            enough = version * ROUND_GAMES + games
+            run.until(lambda enough=enough: run.games() >= enough)  # type: ignore[misc]
             run.end(signal.SIGKILL)
-            print(f"killed everything in round {version}", flush=True)
+            played = run.games() - version * ROUND_GAMES
+            print(f"killed everything in round {version}, {played} of {ROUND_GAMES} games stored", flush=True)
             run.start()
         run.until(lambda: ROUNDS in run.hashes())
     finally:
@@ -100,8 +107,8 @@ def run() -> dict[str, int]:
     """Figures: versions compared, how many are equal (all, or the bench fails)."""
     with tempfile.TemporaryDirectory(prefix="az-resume-") as name:
         straight = _play(Path(name) / "straight", ())
-        killed = _play(Path(name) / "killed", KILL_AFTER)
+        killed = _play(Path(name) / "killed", KILLS)
     equal = sum(digest == killed.get(version) for version, digest in straight.items())
     for version, digest in sorted(straight.items()):
         print(f"version {version}: {digest[:16]} and {killed.get(version, 'missing')[:16]}")
-    return {"versions": len(straight), "equal": equal, "kills": len(KILL_AFTER)}
+    return {"versions": len(straight), "equal": equal, "kills": len(KILLS)}
