@@ -19,6 +19,7 @@ BENCHMARKS = {
     "remote_evaluator": "a worker's processor time per leaf that travels",
     "targets": "what PUCT and Gumbel searches teach in labelled Connect Four positions",
     "truth": "Connect Four positions solved/s, seconds to make the endgame tables",
+    "resume": "a run in rounds, killed and not: equal weights files",
     "memory": "bytes of a waiting leaf, memory of the workers",
 }
 

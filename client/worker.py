@@ -18,6 +18,7 @@ from client.evaluation_cache import CachedEvaluator
 from client.evaluators import OwnNet, ServersNet, Source
 from client.joining import Run, is_same_run, read_welcome
 from client.options import WorkerOptions, parse
+from client.rounds import CurrentVersion, RoundPool
 from client.self_play import GamePool, Player
 from client.spool import Spool
 from client.spool_folders import SpoolFolder, claim, run_folder
@@ -27,7 +28,7 @@ from runtime import aio, logs
 from runtime.connection import Connection
 from runtime.exits import Exit, Fatal, guarded
 from runtime.processes import die_with_parent
-from runtime.sockets import BULK_LIMIT, new_context
+from runtime.sockets import BULK_LIMIT, Channel, new_context, subscriber
 from search.warm import warm
 
 REPORT_EVERY = 60.0
@@ -68,8 +69,11 @@ class Worker:
         self._run: Run | None = None
         self._uploader: Uploader | None = None
         self._source: Source | None = None
-        self._pool: GamePool | None = None
         self._cache: CachedEvaluator | None = None
+        self._pool: GamePool | RoundPool | None = None
+        self._current = CurrentVersion()
+        self._announcements: Channel | None = None
+        """Listened to when games come in rounds."""
 
     async def run(self) -> None:
         """Until the first signal, or until a Fatal."""
@@ -82,6 +86,8 @@ class Worker:
                 for task in self._tasks:
                     task.cancel()
         finally:
+            if self._announcements is not None:
+                self._announcements.close()
             if self._source is not None:
                 self._source.close()
             if self._folder is not None:
@@ -94,6 +100,7 @@ class Worker:
         """Join, compile, open the spool, and set the games going."""
         welcome = await self._first_welcome
         run = self._run = read_welcome(welcome)
+        self._check_rounds(run)
         seconds = await asyncio.to_thread(warm, run.game.name, run.settings.root)
         if seconds > SLOW_COMPILE:
             log.info("compiled the rules and the search of %s in %.1f s", run.game.name, seconds)
@@ -141,15 +148,7 @@ class Worker:
         )
         if options.cache > 0:
             self._cache = CachedEvaluator(source.evaluator, options.cache)
-        self._pool = GamePool(
-            run.game,
-            run.settings,
-            source.evaluator if self._cache is None else self._cache,
-            player,
-            keep=uploader.keep,
-            room=uploader.room,
-            finishing=self._stop.finishing,
-        )
+        self._pool = self._make_pool(run, source, uploader, player)
         games = options.games or source.games(wanted)
         self._stop.waits_for = "games already sent to be acknowledged; unfinished games are given up"
         log.info(
@@ -158,11 +157,37 @@ class Worker:
         self._games = self._pool.start(group, games)
         self._tasks.append(group.create_task(self._report(self._pool, source, uploader)))
 
+    def _make_pool(
+        self, run: Run, source: Source, uploader: Uploader, player: Player
+    ) -> GamePool | RoundPool:
+        evaluator = source.evaluator if self._cache is None else self._cache
+        what = run.game, run.settings, evaluator, player
+        keep, room, finishing = uploader.keep, uploader.room, self._stop.finishing
+        if not run.settings.round_games:
+            return GamePool(*what, keep=keep, room=room, finishing=finishing)
+        heard = subscriber(self._context, self._options.announce)
+        self._announcements = Channel(heard, self._current.on_announced)
+        self._announcements.start()
+        return RoundPool(*what, current=self._current, keep=keep, room=room, finishing=finishing)
+
+    def _check_rounds(self, run: Run) -> None:
+        """Fatal where this worker's games would not be those of the round."""
+        options = self._options
+        if not run.settings.round_games:
+            return
+        if options.role != "worker" or not options.is_remote or not options.announce:
+            raise Fatal(
+                f"run {run.name} is played in rounds (self_play.round_games), by azserver's own worker "
+                "alone; start no client for it",
+                Exit.REFUSED,
+            )
+
     # ---- What arrives on the bulk port ----------------------------------------------------------
 
     def _on_joined(self, welcome: Welcome) -> None:
         if not self._first_welcome.done():
             self._first_welcome.set_result(welcome)
+        self._current.heard(welcome.weights)
         if self._run is not None and not is_same_run(self._run, welcome) and not self._end.done():
             self._end.set_result(
                 Fatal(
@@ -186,7 +211,7 @@ class Worker:
     def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
         if self._uploader is not None and isinstance(message, GameAck):
             self._uploader.acknowledged(message)
-            if self._pool is not None and message.resign_value is not UNSET:
+            if isinstance(self._pool, GamePool) and message.resign_value is not UNSET:
                 self._pool.resigning.heard(message.resign_value)
         elif self._source is not None:
             self._source.on_message(message, frames)
@@ -196,7 +221,7 @@ class Worker:
 
     # ---- Going on and ending --------------------------------------------------------------------
 
-    async def _report(self, pool: GamePool, source: Source, uploader: Uploader) -> None:
+    async def _report(self, pool: GamePool | RoundPool, source: Source, uploader: Uploader) -> None:
         leaves, games, known = 0, 0, 0
         while True:
             await asyncio.sleep(REPORT_EVERY)

@@ -122,3 +122,7 @@ class SelfPlaySettings:
     """Share of games that are played to their end whatever happens, to measure that (AlphaGo Zero: 0.1)."""
     seed: int = 0
     """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""
+    round_games: int = 0
+    """0: playing and training go on side by side (AlphaZero). Else in rounds: this many games by one network,
+    the steps they pay for, then the next network, which makes a run with a `seed` repeatable bit by bit,
+    also through stops and kills (docs/decisions/0014). Slower: each waits while the other works."""

@@ -124,11 +124,19 @@ def _check(settings: SelfPlaySettings) -> None:
         ("resign_value", -1, 0),
         ("resign_mistakes", 0, 0.5),
         ("resign_play_on", 0, 1),
+        ("round_games", 0, 1e6),
     )
     for name, low, high in ranges:
         value = getattr(settings, name)
         if not low <= value <= high:
             raise ValueError(f"self_play.{name} is {value}, but must lie between {low:g} and {high:g}")
+    if settings.round_games and settings.seed <= 0:
+        raise ValueError("self_play.round_games is for runs that can be repeated: set self_play.seed above 0")
+    if settings.round_games and settings.resign_value < 0 < settings.resign_mistakes:
+        raise ValueError(
+            "self_play.resign_value: its threshold moves while a round is played, which cannot be repeated; "
+            "set self_play.resign_mistakes to 0 for one that stays, or self_play.round_games to 0"
+        )
     choices = {
         "root": ROOTS,
         "fpu": FPU_MODES,

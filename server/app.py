@@ -128,6 +128,14 @@ class App:
 
     def _workers(self, devices: list[str]) -> int:
         """Local workers: most cores when GPUs evaluate, a quarter when the network needs the cores."""
+        if self._self_play.round_games:
+            if len(devices) > 1 or (self._config.workers or 1) > 1:
+                raise Fatal(
+                    "self_play.round_games is for one worker and one evaluator: set --workers 1 (not "
+                    f"{self._config.workers}) and --gpus to one device (not {len(devices)})",
+                    Exit.CONFIG,
+                )
+            return 1 if self._config.workers is None else self._config.workers
         if self._config.workers is not None:
             return self._config.workers
         on_cpu = any(device == "cpu" for device in devices)

@@ -41,9 +41,11 @@ class Progress:
     version: int
     """Highest weights version offered so far."""
     last_seq: int
-    """Newest stored game in the window."""
+    """Newest stored game in the window; in rounds the number of games taken in."""
     optimizer: str
     """Name of the recipe that the optimizer's state belongs to."""
+    round_games: int = 0
+    """Games in a round; 0: not in rounds."""
 
 
 @dataclass(frozen=True)

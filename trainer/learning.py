@@ -70,10 +70,16 @@ class Turn:
     more: bool
     """Whether further steps could be made at once."""
     waiting_for: str
+    version: int | None = None
+    """In rounds: the weights version that is due by now; None when time or steps decide, or amid a round."""
 
 
 class Learning:
     """Everything that a training step touches. One thread at a time may use it."""
+
+    turn_seconds = TURN_SECONDS
+    round_games = 0
+    """Not in rounds; else how many games one has."""
 
     def __init__(self, config: TrainerConfig, game: Game, history: int, preset: str, folder: Path) -> None:
         """Goes on from the newest checkpoint in `folder`, or begins with a new network."""
@@ -112,6 +118,12 @@ class Learning:
                 Exit.CONFIG,
             )
         _check_heads(self._config, found.network)
+        if progress.round_games != self.round_games:
+            raise Fatal(
+                f"this run was trained with self_play.round_games {progress.round_games}, now it is "
+                f"{self.round_games}: set it as before, or choose another --run",
+                Exit.CONFIG,
+            )
         same = progress.optimizer == self._recipe.optimizer
         if not same:
             log.warning("the optimizer is %s now; its state starts anew", self._recipe.optimizer)
@@ -133,9 +145,10 @@ class Learning:
 
         Games up to the checkpoint's come first, so the window is the same; later ones follow.
         """
-        first = reader.first_of_newest(self.window.capacity, newest)
+        capacity = self.window.capacity
+        first = reader.first_of_newest(capacity, newest, self.trains_on)
         if 0 < self._last_seq < newest:
-            first = min(first, reader.first_of_newest(self.window.capacity, self._last_seq))
+            first = min(first, reader.first_of_newest(capacity, self._last_seq, self.trains_on))
         for seq, data in reader.games(first, newest):
             try:
                 self._add(from_bytes(data))
@@ -153,14 +166,18 @@ class Learning:
         """
         for record in games:
             self._add(record)
-        if self._growth is not None:
-            self._newest = self._growth.positions(positions)
+        self._grow(positions)
         self._last_seq = max(self._last_seq, last_seq)
-        deadline = time.monotonic() + TURN_SECONDS
+        deadline = time.monotonic() + self.turn_seconds
         steps = self._pace.steps(positions, self.window.positions, self.samples)
         while steps and time.monotonic() < deadline:
             self.make_step()
             steps -= 1
+        waiting_for = self._pace.waiting_for(positions, self.window.positions, self.samples)
+        return self._turn(steps > 0, waiting_for)
+
+    def _turn(self, more: bool, waiting_for: str, version: int | None = None) -> Turn:
+        """What was done, or Fatal."""
         figures = self._learner.figures()
         if figures is not None and not all(math.isfinite(figure) for figure in figures if figure is not None):
             raise Fatal(
@@ -168,9 +185,17 @@ class Learning:
                 "(training goes on from the last checkpoint)",
                 Exit.INTERNAL,
             )
-        waiting_for = self._pace.waiting_for(positions, self.window.positions, self.samples)
         drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
-        return Turn(self.step, drawn_from, figures, steps > 0, waiting_for)
+        return Turn(self.step, drawn_from, figures, more, waiting_for, version)
+
+    def _grow(self, positions: int) -> None:
+        """Draw from as many of the newest positions as `positions` that ever came in call for."""
+        if self._growth is not None:
+            self._newest = self._growth.positions(positions)
+
+    def trains_on(self, uid: bytes) -> bool:
+        """Whether the game of this uid is trained on, and not held out."""
+        return not self._held_out.takes_uid(uid)
 
     def _add(self, record: GameRecord) -> None:
         window = self._held_out.window if self._held_out.takes(record) else self.window
@@ -194,7 +219,10 @@ class Learning:
 
     def save(self) -> None:
         """Write a checkpoint."""
-        progress = Progress(self.step, self.samples, self.version, self._last_seq, self._recipe.optimizer)
+        optimizer = self._recipe.optimizer
+        progress = Progress(
+            self.step, self.samples, self.version, self._last_seq, optimizer, self.round_games
+        )
         weights, trained = self._learner.weights(self.version), self._learner.trained_weights()
         state = self._learner.optimizer_state()
         keep = self._config.keep_checkpoints

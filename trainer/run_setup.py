@@ -22,6 +22,7 @@ from trainer.intake import Intake
 from trainer.learning import Learning
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
+from trainer.rounds import LearningInRounds, Rounds
 from trainer.store import Store, StoreReader
 from trainer.verify import Expected
 
@@ -41,6 +42,7 @@ class Run:
     intake: Intake
     learning: Learning
     resignation: ResignThreshold
+    reader: StoreReader
 
 
 def settings_of(welcome: Welcome) -> SelfPlaySettings:
@@ -70,7 +72,13 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     folder = RunFolder(config.runs, config.run or welcome.run)
     folder.create(game.name, history)
     store = Store(folder.games, game.name)
-    learning = Learning(config, game, history, welcome.network, folder.checkpoints)
+    reader = StoreReader(folder.games)
+    begun = (config, game, history, welcome.network, folder.checkpoints)
+    if settings.round_games:
+        rounds = Rounds(settings.round_games, settings.seed, reader)
+        learning: Learning = LearningInRounds(*begun, rounds)
+    else:
+        learning = Learning(*begun)
     intake = Intake(game, Expected.of(settings, game), store)
     _warm(game, settings, intake, learning)
     log.info(
@@ -82,10 +90,8 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         learning.window.capacity,
         learning.window.bytes_per_position,
     )
-    reader = StoreReader(folder.games)
     learning.fill(reader, store.newest)
     resignation = resign_threshold(settings, game, reader, store.newest)
-    reader.close()
     if learning.window.positions:
         log.info("%d positions are back in the window", learning.window.positions)
     if welcome.weights is not None and welcome.weights.step > learning.step and not config.weights:
@@ -95,7 +101,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             welcome.weights.step,
             learning.step,
         )
-    return Run(game, folder, store, intake, learning, resignation)
+    return Run(game, folder, store, intake, learning, resignation, reader)
 
 
 def resign_threshold(

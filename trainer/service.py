@@ -37,7 +37,7 @@ from trainer.config import TrainerConfig
 from trainer.curves import Curves
 from trainer.figures import Figures, log_line
 from trainer.ingest import Done, Ingest, Job
-from trainer.learning import cpu_threads
+from trainer.learning import Turn, cpu_threads
 from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
 from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run
@@ -80,6 +80,8 @@ class Service:
         self._last_seq = 0
         self._server_version = 0
         self._renumber = False
+        self._offered = 0
+        """Newest version offered to the server by this process."""
         self._games_came = asyncio.Event()
         self._work_came = asyncio.Event()
         self._joined: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
@@ -128,6 +130,7 @@ class Service:
         curves.close()
         await self._in_learning_thread(run.learning.save)
         run.folder.write_figures(self._figures.as_dict(run.store.totals, time.monotonic()))
+        run.reader.close()
         run.store.close()
         log.info("stopped at step %d with a checkpoint", run.learning.step)
 
@@ -216,7 +219,7 @@ class Service:
             if turn.more:
                 self._work_came.set()
             now = time.monotonic()
-            if self._renumber or self._is_due(turn.step - published_step, now - published_at):
+            if self._is_due(run, turn, turn.step - published_step, now - published_at):
                 self._renumber = False
                 await self._publish(run)
                 published_step, published_at = turn.step, now
@@ -233,13 +236,19 @@ class Service:
                 raise
             log.error("%s", fatal)
 
-    def _is_due(self, steps: int, seconds: float) -> bool:
+    def _is_due(self, run: Run, turn: Turn, steps: int, seconds: float) -> bool:
+        if run.learning.round_games:
+            # After a restart ours may be behind the server's: the same weights once more.
+            return turn.version is not None and turn.version > max(self._server_version, self._offered)
+        if self._renumber:
+            return True
         if steps <= 0:
             return False
         return steps >= self._config.publish_steps or seconds >= self._config.publish_seconds
 
     async def _publish(self, run: Run) -> None:
         version, step, data = await self._in_learning_thread(run.learning.publish, self._server_version)
+        self._offered = version
         self._figures.held_out = (
             await self._in_learning_thread(run.learning.held_out) or self._figures.held_out
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -261,14 +261,19 @@ class StoreReader:
         self._connection = _connect(path, read_only=True)
         self._decompressor = zstandard.ZstdDecompressor()
 
-    def first_of_newest(self, positions: int, last: int) -> int:
-        """`seq` from which on the games up to `last` hold at least `positions` positions, or 1."""
+    def first_of_newest(
+        self, positions: int, last: int, counts: Callable[[bytes], bool] = lambda _: True
+    ) -> int:
+        """`seq` from which on the games up to `last` hold at least `positions` positions, or 1.
+
+        Only games whose uid `counts` are counted.
+        """
         total = 0
         rows = self._connection.execute(
-            "SELECT seq, plies FROM games WHERE seq <= ? ORDER BY seq DESC", (last,)
+            "SELECT seq, uid, plies FROM games WHERE seq <= ? ORDER BY seq DESC", (last,)
         )
-        for seq, plies in rows:
-            total += plies
+        for seq, uid, plies in rows:
+            total += plies if counts(uid) else 0
             if total >= positions:
                 return int(seq)
         return 1
@@ -280,6 +285,28 @@ class StoreReader:
         )
         for seq, data in rows:
             yield int(seq), self._decompressor.decompress(data, max_output_size=MAX_RECORD)
+
+    def count_between(self, first: bytes, end: bytes) -> int:
+        """Games whose uids are from `first` up to but without `end`."""
+        found = self._connection.execute(
+            "SELECT count(*) FROM games WHERE uid >= ? AND uid < ?", (first, end)
+        ).fetchone()
+        return int(found[0])
+
+    def plies_between(self, first: bytes, end: bytes) -> list[tuple[bytes, int]]:
+        """`(uid, plies)` of these games, by uid."""
+        rows = self._connection.execute(
+            "SELECT uid, plies FROM games WHERE uid >= ? AND uid < ? ORDER BY uid", (first, end)
+        )
+        return [(bytes(uid), int(plies)) for uid, plies in rows]
+
+    def between(self, first: bytes, end: bytes) -> Iterator[bytes]:
+        """The records of these games, by uid."""
+        rows = self._connection.execute(
+            "SELECT data FROM games WHERE uid >= ? AND uid < ? ORDER BY uid", (first, end)
+        )
+        for (data,) in rows:
+            yield self._decompressor.decompress(data, max_output_size=MAX_RECORD)
 
     def close(self) -> None:
         self._connection.close()

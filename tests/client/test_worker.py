@@ -20,7 +20,8 @@ from client.spool_folders import claim, run_folder
 from client.uploads import WINDOW
 from client.worker import Worker
 from protocol.errors import Code
-from protocol.messages import Bye, Evaluate, GameAck, Goodbye, Hello, PutGame
+from protocol.messages import Bye, Evaluate, GameAck, Goodbye, Hello, PutGame, WeightsInfo
+from protocol.rounds import uid_of
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop, first_cause
 from runtime.exits import Exit, Fatal
@@ -227,6 +228,30 @@ def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: P
     fatal = first_cause(caught.value)
     assert isinstance(fatal, Fatal)
     assert fatal.code is Exit.TRY_AGAIN
+
+
+ROUNDS = asdict(SelfPlaySettings(simulations=9, round_games=3, seed=2))
+
+
+def test_a_client_is_refused_where_games_come_in_rounds(tmp_path: Path) -> None:
+    """It would play other games than those of the round; it ends with a sentence that says what to do."""
+    fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(self_play=ROUNDS))[0])
+    assert fatal.code is Exit.REFUSED
+    assert "start no client" in str(fatal)
+
+
+def test_a_worker_plays_the_round_of_the_servers_version(tmp_path: Path) -> None:
+    """Its three games and no more, under the uids of their numbers."""
+    uids: list[bytes] = []
+
+    async def scenario(site: Site) -> None:
+        site.close()
+        site.serve(self_play=ROUNDS, weights=WeightsInfo(7, 0, bytes(32), 1, "tic_tac_toe"))
+        uids.extend([(await site.games.get()).uid for _ in range(3)])
+
+    run_site(tmp_path, scenario, role="worker", games=2)
+    assert sorted(uids) == [uid_of(2, number) for number in (21, 22, 23)]
+    assert spooled(tmp_path) == []
 
 
 def test_an_unreachable_server_ends_a_worker_that_may_not_wait(tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from server.app import App
@@ -72,6 +74,17 @@ def test_a_wrong_network_is_explained() -> None:
     with pytest.raises(Fatal, match="--net: there is no network '4x'") as caught:
         ServerConfig(net="4x").check()
     assert caught.value.code == Exit.CONFIG
+
+
+def test_rounds_are_for_one_worker_and_one_evaluator() -> None:
+    """More of either would answer with two versions at a time."""
+    rounds = SelfPlaySettings(round_games=10, seed=1)
+    config = ServerConfig(game="tic_tac_toe", self_play=rounds)
+    assert App(config)._workers(["cpu"]) == 1
+    for workers, devices in ((2, ["cpu"]), (1, ["cpu", "cpu"])):
+        with pytest.raises(Fatal, match="one worker and one evaluator") as caught:
+            App(replace(config, workers=workers))._workers(devices)
+        assert caught.value.code == Exit.CONFIG
 
 
 def test_a_run_is_served_by_one_server_only(tmp_path: Path) -> None:

@@ -93,6 +93,17 @@ def test_resumed_training_makes_the_same_steps(tmp_path: Path, settings: dict[st
     assert resumed.held_out() == straight.held_out()
 
 
+def test_window_is_as_full_after_a_restart_though_games_are_held_out(tmp_path: Path) -> None:
+    """What is held out takes no room in the window, neither when games come in nor when it is filled."""
+    records = games(120)
+    path = stored(tmp_path, records)
+    one, again = (learning(tmp_path / name, held_out=0.3) for name in "ab")
+    one.turn(records, 120, 10**6)
+    fill(again, path, 120)
+    assert again.window.positions == one.window.positions > 190
+    assert again.window.games == one.window.games
+
+
 def test_average_may_be_taken_up_and_given_up_in_a_run(tmp_path: Path) -> None:
     """A run goes on with `ema` set where there was none, from its weights, and without, from the trained
     ones."""

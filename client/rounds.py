@@ -1,0 +1,145 @@
+"""Self-play in rounds: N games with one network, then wait for the next one (docs/decisions/0014).
+
+A game follows from its number and the weights, bit by bit, and so does its uid. A worker that was killed
+just plays its round again; games that the trainer has already are duplicates to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from client.remote_evaluator import LeafRefused
+from client.self_play import PAUSE_AFTER_REFUSAL, Player, play_game
+from games.spec import Game
+from protocol.messages import BadMessage, WeightsInfo, decode
+from protocol.records import BadRecord, GameRecord
+from protocol.rounds import uid_of
+from protocol.settings import SelfPlaySettings
+from runtime.logs import Repeated
+from search.evaluator import Evaluator
+
+log = logging.getLogger(__name__)
+
+
+class CurrentVersion:
+    """The weights version that the server plays with, as far as it was heard of."""
+
+    def __init__(self) -> None:
+        self.newest = -1
+        self._changed = asyncio.Event()
+
+    def heard(self, info: WeightsInfo | None) -> None:
+        if info is not None and info.version > self.newest:
+            self.newest = info.version
+            self._changed.set()
+
+    def on_announced(self, frames: Sequence[memoryview]) -> None:
+        """A message from the announcements port; what is no WEIGHTS_INFO is ignored."""
+        with suppress(BadMessage, IndexError):
+            message = decode(frames[0])
+            if isinstance(message, WeightsInfo):
+                self.heard(message)
+
+    async def after(self, version: int) -> int:
+        """The newest version, once it is above `version`."""
+        while self.newest <= version:
+            self._changed.clear()
+            await self._changed.wait()
+        return self.newest
+
+
+class RoundPool:
+    """As `client.self_play.GamePool`, in rounds of `settings.round_games` games."""
+
+    def __init__(
+        self,
+        game: Game,
+        settings: SelfPlaySettings,
+        evaluator: Evaluator,
+        player: Player,
+        *,
+        current: CurrentVersion,
+        keep: Callable[[GameRecord], Awaitable[None]],
+        room: asyncio.Event,
+        finishing: asyncio.Event,
+    ) -> None:
+        self.finished = 0
+        """Games finished and kept."""
+        self.plies = 0
+        """Moves of these games."""
+        self.in_progress = 0
+        self.given_up = 0
+        """Attempts at a game that failed; it is played again."""
+        self._game = game
+        self._settings = settings
+        self._evaluator = evaluator
+        # The same random numbers whoever plays.
+        self._player = replace(player, seed=settings.seed, index=0, is_client=False)
+        self._current = current
+        self._keep = keep
+        self._room = room
+        self._finishing = finishing
+        self._repeated = Repeated(log)
+
+    def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
+        """Play round after round in `group`, `games` games at a time."""
+        return [group.create_task(self._play_rounds(games), name="rounds")]
+
+    async def _play_rounds(self, games: int) -> None:
+        played = -1
+        while not self._finishing.is_set():
+            version = await self._current.after(played)
+            await self.play_round(version, games)
+            played = version
+
+    async def play_round(self, version: int, games: int) -> None:
+        """Returns when all games of the round are kept, or there is a newer version: then others have."""
+        count = self._settings.round_games
+        log.info("round %d: games %d to %d", version, version * count, (version + 1) * count - 1)
+        numbers = iter(range(version * count, (version + 1) * count))
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(games, count)):
+                group.create_task(self._play_on(version, numbers))
+
+    async def _play_on(self, version: int, numbers: Iterator[int]) -> None:
+        for number in numbers:
+            await self._room.wait()
+            while not self._finishing.is_set() and self._current.newest <= version:
+                try:
+                    await self._play_and_keep(version, number)
+                    break
+                except (LeafRefused, BadRecord) as fault:
+                    self.given_up += 1
+                    kind = type(fault).__name__
+                    text = f"game {number} is played again ({kind}): {fault}"
+                    self._repeated.warning(kind, text, time.monotonic())
+                    await asyncio.sleep(PAUSE_AFTER_REFUSAL)
+
+    async def _play_and_keep(self, version: int, number: int) -> None:
+        self.in_progress += 1
+        try:
+            uid = uid_of(self._settings.seed, number)
+            rng = self._player.rng(number)
+            record = await play_game(
+                self._game, self._settings, self._evaluator, rng, player=self._player, uid=uid
+            )
+        finally:
+            self.in_progress -= 1
+        if int(record.versions.max()) > version:
+            return
+        await self._keep(of_round(record, version))
+        self.finished += 1
+        self.plies += record.plies
+
+
+def of_round(record: GameRecord, version: int) -> GameRecord:
+    """The record without what differs from one playing to the next: the time it took, and the version
+    before the first answer of a round, which is that of the round before or of none."""
+    return replace(record, versions=np.full(record.plies, version, np.uint32), seconds=0.0)

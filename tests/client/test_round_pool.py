@@ -1,0 +1,117 @@
+"""A worker in rounds plays the games of one version, all of them, whoever has played some already."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from client.rounds import CurrentVersion, RoundPool
+from client.self_play import Player
+from games import get_game
+from protocol.messages import WeightsInfo, encode
+from protocol.records import GameRecord, to_bytes
+from protocol.rounds import uid_of
+from protocol.settings import SelfPlaySettings
+from search.evaluator import Evaluation, Leaf, UniformEvaluator
+from search.settings import resolve
+
+GAME = get_game("tic_tac_toe")
+SETTINGS = resolve(
+    SelfPlaySettings(simulations=4, round_games=5, seed=3, random_share=1, random_plies=2), GAME
+)
+
+
+def info(version: int) -> WeightsInfo:
+    return WeightsInfo(version, 0, bytes(32), 1, GAME.name, "1x8")
+
+
+class Uniform(UniformEvaluator):
+    """Answers with the version that it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = 0
+
+    def evaluate(self, leaf: Leaf) -> asyncio.Future[Evaluation]:
+        future = super().evaluate(leaf)
+        future.add_done_callback(lambda _: setattr(self, "version", self.told))
+        return future  # type: ignore[return-value]
+
+
+class Pool:
+    """A RoundPool and what it kept. `name`: of the player, which must not matter."""
+
+    def __init__(self, name: str = "") -> None:
+        self.kept: list[GameRecord] = []
+        self.current, self.finishing, room = CurrentVersion(), asyncio.Event(), asyncio.Event()
+        self.evaluator, self.came = Uniform(), asyncio.Event()
+        room.set()
+        player = Player(99, 4, name, is_client=bool(name))
+        self.pool = RoundPool(
+            GAME, SETTINGS, self.evaluator, player,
+            current=self.current, keep=self.keep, room=room, finishing=self.finishing,
+        )  # fmt: skip
+
+    async def keep(self, record: GameRecord) -> None:
+        self.kept.append(record)
+        self.came.set()
+
+    async def until(self, count: int) -> None:
+        while len(self.kept) < count or self.pool.finished < count:
+            self.came.clear()
+            await self.came.wait()
+            await asyncio.sleep(0)
+
+
+async def rounds(games: int) -> list[GameRecord]:
+    """Rounds 0 and 2, by a worker that missed version 1."""
+    one = Pool()
+    one.current.heard(info(0))
+    async with asyncio.TaskGroup() as group:
+        (task,) = one.pool.start(group, games)
+        await one.until(5)
+        one.evaluator.told = 2
+        one.current.on_announced([memoryview(b"noise")])
+        one.current.on_announced([memoryview(encode(info(2)))])
+        await one.until(10)
+        assert one.pool.finished == 10
+        task.cancel()
+    return one.kept
+
+
+def test_round_has_the_games_of_its_version() -> None:
+    """Five games by version 0, then nothing until another is announced; all plies say the version."""
+    kept = asyncio.run(rounds(3))
+    numbers = [*range(5), *range(10, 15)]
+    assert sorted(game.uid for game in kept) == [uid_of(3, number) for number in numbers]
+    for game in kept:
+        assert set(game.versions.tolist()) == {int.from_bytes(game.uid[8:], "big") // 5}
+
+
+def test_games_of_a_round_are_the_same_bytes_again() -> None:
+    """Played again, at another width, each game is the same record: a duplicate to the trainer."""
+    first, second = (asyncio.run(rounds(games)) for games in (1, 5))
+    assert {game.uid: to_bytes(game) for game in first} == {game.uid: to_bytes(game) for game in second}
+
+
+def test_game_that_newer_weights_answered_is_not_of_the_round() -> None:
+    """A round that others finished meanwhile is left; nothing of it is kept."""
+
+    async def scenario() -> Pool:
+        one = Pool()
+        one.current.heard(info(0))
+        one.evaluator.told = 1
+        one.evaluator.version = 1
+        one.evaluator.evaluate(Leaf(np.zeros(2, np.uint64), np.zeros(1, np.uint16)))
+        one.current.heard(info(1))
+        await one.pool.play_round(0, 2)
+        return one
+
+    assert asyncio.run(scenario()).kept == []
+
+
+def test_rounds_need_a_seed() -> None:
+    with pytest.raises(ValueError, match=r"set self_play.seed above 0"):
+        resolve(SelfPlaySettings(round_games=5), GAME)

@@ -1,0 +1,118 @@
+"""Training in rounds: all games of a round, then all steps they pay for, then the next weights version.
+
+What a network becomes depends on nothing but the settings, however often trainer, worker or server were
+stopped or killed on the way (docs/decisions/0014): games are counted by their numbers and not as they came
+in, and no clock decides what a step is made of. `protocol.rounds` says which games a round has.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from games.spec import Game
+from protocol.records import GameRecord, from_bytes
+from protocol.rounds import uid_of
+from trainer.config import TrainerConfig
+from trainer.learning import Learning, Turn
+from trainer.store import StoreReader
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The rounds of one run, in its store."""
+
+    games: int
+    """In a round."""
+    seed: int
+    """Of self-play: what uids come from."""
+    reader: StoreReader
+
+    def there(self, number: int) -> int:
+        """How many games of this round are in the store."""
+        return self.reader.count_between(*self._uids(number * self.games, (number + 1) * self.games))
+
+    def positions(self, games: int) -> int:
+        """Of the first `games` games."""
+        return sum(plies for _, plies in self.reader.plies_between(*self._uids(0, games)))
+
+    def records(self, first: int, end: int) -> list[GameRecord]:
+        """The games number `first` to `end - 1`, in this order."""
+        return [from_bytes(data) for data in self.reader.between(*self._uids(first, end))]
+
+    def _uids(self, first: int, end: int) -> tuple[bytes, bytes]:
+        return uid_of(self.seed, first), uid_of(self.seed, end)
+
+    def first_of_newest(self, learning: Learning, games: int) -> int:
+        """Number of the game from which on the games before number `games` fill the window."""
+        total = 0
+        backwards = self.reader.plies_between(*self._uids(0, games))[::-1]
+        for back, (uid, plies) in enumerate(backwards, start=1):
+            total += plies if learning.trains_on(uid) else 0
+            if total >= learning.window.capacity:
+                return games - back
+        return 0
+
+
+class LearningInRounds(Learning):
+    """`Learning` whose window changes between rounds only. `last_seq` of its checkpoints counts games."""
+
+    def __init__(
+        self, config: TrainerConfig, game: Game, history: int, preset: str, folder: Path, rounds: Rounds
+    ) -> None:
+        self._rounds = rounds
+        self._positions = 0
+        """Of all games taken in so far."""
+        self.round_games = rounds.games
+        super().__init__(config, game, history, preset, folder)
+
+    def fill(self, reader: StoreReader, newest: int) -> None:  # noqa: ARG002
+        """The window as it stood at the checkpoint; later games are taken in round by round."""
+        taken = self._last_seq
+        for record in self._rounds.records(self._rounds.first_of_newest(self, taken), taken):
+            self._add(record)
+        self._positions = self._rounds.positions(taken)
+        self._grow(self._positions)
+
+    def turn(self, games: Sequence[GameRecord], last_seq: int, positions: int) -> Turn:  # noqa: ARG002
+        """Go on for a while; what came in is looked up in the store."""
+        deadline = time.monotonic() + self.turn_seconds
+        while self._go_on() and time.monotonic() < deadline:
+            pass
+        finished = self._last_seq // self.round_games
+        there = self._rounds.there(finished)
+        owed = self._owed()
+        waiting_for = (
+            ""
+            if owed or there == self.round_games
+            else (f"games of round {finished}: {there} of {self.round_games} are there")
+        )
+        return self._turn(bool(owed) or there == self.round_games, waiting_for, None if owed else finished)
+
+    def publish(self, server_version: int) -> tuple[int, int, bytes]:  # noqa: ARG002
+        """The weights that play the next round have its number."""
+        self.version = self._last_seq // self.round_games
+        return self.version, self.step, self._learner.weights(self.version)
+
+    def _owed(self) -> int:
+        return self._pace.steps(self._positions, self.window.positions, self.samples)
+
+    def _go_on(self) -> bool:
+        """One step, or the next round taken in when none is owed; False if neither can be done."""
+        if self._owed():
+            self.make_step()
+            return True
+        finished = self._last_seq // self.round_games
+        if self._rounds.there(finished) < self.round_games:
+            return False
+        for record in self._rounds.records(self._last_seq, self._last_seq + self.round_games):
+            self._add(record)
+            self._positions += record.plies
+        self._last_seq += self.round_games
+        self._grow(self._positions)
+        return True
