@@ -76,6 +76,8 @@ class Service:
         self._fresh: deque[GameRecord] = deque()
         self._last_seq = 0
         self._server_version = 0
+        self._gated = False
+        """Games lag behind the weights that are published, as they should."""
         self._renumber = False
         self._games_came = asyncio.Event()
         self._work_came = asyncio.Event()
@@ -141,6 +143,7 @@ class Service:
             )
         if welcome.weights is not None:
             self._server_version = max(self._server_version, welcome.weights.version)
+        self._gated = welcome.gated
         self._carry_out(self._publisher.on_joined(time.monotonic()))
 
     def _on_lost(self, _: str) -> None:
@@ -184,7 +187,7 @@ class Service:
                 result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
                 self._acknowledge(result.done)
                 self._fresh.extend(result.games)
-                watch.on_games(result.games, self._server_version)
+                watch.on_games(result.games, 0 if self._gated else self._server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
 
