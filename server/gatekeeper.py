@@ -160,14 +160,17 @@ class Gatekeeper:
         self._follow(self._gate.start())
         while True:
             play = await self._jobs.get()
-            reason = await self._play(play)
+            log.info("gate: weights %d against %d, the best", play.candidate.version, play.best.version)
+            try:
+                reason = await self._play(play)
+            except OSError as error:
+                reason = str(error)
             self._follow(self._gate.ended(reason))
             if reason:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _play(self, play: Play) -> str:
         """One process from start to end. Why it broke off, or ''."""
-        log.info("gate: weights %d against %d, the best", play.candidate.version, play.best.version)
         with self._log_file.open("ab") as errors:
             process = await asyncio.create_subprocess_exec(
                 *self._command(play),
@@ -212,7 +215,11 @@ class Gatekeeper:
                     log.info("gate: weights %d are not better, %s", info.version, _told(report))
 
     def _save(self, state: GateState) -> None:
-        write_atomically(self._store.about.with_name(FILE), msgspec.json.encode(state))
+        path = self._store.about.with_name(FILE)
+        try:
+            write_atomically(path, msgspec.json.encode(state))
+        except OSError as error:  # a restart would begin with what is there; until then all goes on
+            log.error("gate: %s cannot be written (%s)", path, error.strerror)
         needed = (state.best, state.candidate, state.waiting)
         self._store.needed = frozenset(one.sha256 for one in needed if one is not None)
         self._store.tidy()

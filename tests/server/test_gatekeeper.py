@@ -17,6 +17,7 @@ from net.create import create
 from protocol.messages import CHUNK, Chunk, GetWeights, PutWeights, WeightsInfo, WeightsWanted
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
+from runtime.runs import RunFolder
 from search.settings import resolve
 from server import gatekeeper
 from server.app import App
@@ -135,6 +136,27 @@ def test_a_gate_that_crashes_or_talks_nonsense_costs_the_candidate_only(tmp_path
     beside_gate(tmp_path, says("nonsense", code=70), scenario)
 
 
+def test_a_gate_that_cannot_be_started_or_written_down_does_not_end_the_server(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(gatekeeper, "write_atomically", full)
+
+    def command(play: Play) -> Sequence[str]:
+        raise OSError(12, "Cannot allocate memory")
+
+    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+        await publish(trainer, b"candidate", 1)
+        await figures_when(trainer, lambda gate: gate["candidate"] is None)
+        assert evaluator.loaded == [0]
+
+    beside_gate(tmp_path, command, scenario)
+
+
 def test_a_promotion_that_no_evaluator_had_taken_yet_is_taken_up_after_a_restart(tmp_path: Path) -> None:
     """gate.json names the new best, current.json still the old one; the candidate that waited is next."""
     store = WeightsStore(tmp_path, GAME.name)
@@ -161,6 +183,24 @@ def test_files_that_the_gate_needs_outlive_newer_ones(tmp_path: Path) -> None:
         store.path(infos[-1].sha256).write_bytes(data)
         keeper.published(infos[-1])
     assert [store.has(info.sha256) for info in (best, *infos)] == [True, True, False, False, True]
+
+
+def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
+    """As configured: games, share, simulations, and the first evaluator's device."""
+
+    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+        config = ServerConfig(
+            game=GAME.name, mode="alphago_zero", gate_games=10, gate_share=0.6, gate_simulations=7
+        )
+        gate = App(config)._gate(bench.front, RunFolder(tmp_path, "run"), "cuda:1")
+        assert bench.front.bulk.gate is gate
+        words = list(gate._command(Play(gate.best, gate.newest)))
+        told = dict(zip(words[3::2], words[4::2], strict=True))
+        assert (told["--games"], told["--share"], told["--device"]) == ("10", "0.6", "cuda:1")
+        assert msgspec.json.decode(told["--self-play"])["simulations"] == 7
+        assert Path(told["--best"]).read_bytes() == b"untrained"
+
+    beside_gate(tmp_path, says(WON), scenario)
 
 
 def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
