@@ -198,7 +198,7 @@ def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
         told = dict(zip(words[3::2], words[4::2], strict=True))
         assert (told["--games"], told["--share"], told["--device"]) == ("10", "0.6", "cuda:1")
         assert msgspec.json.decode(told["--self-play"])["simulations"] == 7
-        assert Path(told["--best"]).read_bytes() == b"untrained"
+        assert told["--best"] == str(bench.store.path(gate.best.sha256))
 
     beside_gate(tmp_path, says(WON), scenario)
 
