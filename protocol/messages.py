@@ -84,6 +84,8 @@ class Welcome(Message, frozen=True, tag="welcome"):
     network: Name = ""
     """Preset of a network made from nothing (a trainer's default)."""
     trainer_present: bool = False
+    gated: bool = False
+    """Published weights play only once they have won against the best ones: games may lag behind."""
 
 
 class Goodbye(Message, frozen=True, tag="goodbye"):

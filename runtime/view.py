@@ -40,6 +40,7 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         ("loss", f"policy {losses[0]}, value {losses[1]}"),
         ("samples per position", _number(trainer.get("samples_per_position"), 2)),
         ("weights version", _count(figures.get("weights_version"))),
+        *(("gate", _gate(gate)) for gate in [figures.get("gate")] if gate),
         ("workers, clients", f"{_count(sessions.get('workers'))}, {_count(sessions.get('clients'))}"),
         ("trainer", _trainer_state(figures)),
         *_resignation(trainer.get("resignation") or {}),
@@ -50,6 +51,7 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
 def line(figures: Figures) -> str:
     """The most important of it in one line."""
     trainer: Figures = figures.get("trainer") or {}
+    gate = f", gate {_gate(figures['gate'])}" if figures.get("gate") else ""
     alerts = "".join(f", ALERT {text}" for text in trainer.get("alerts") or ())
     sessions: Figures = figures.get("sessions") or {}
     return (
@@ -58,10 +60,19 @@ def line(figures: Figures) -> str:
         f", queue {_number(figures.get('queue_wait_ms'), 2)} ms"
         f", window {_count(trainer.get('window_positions'))}, step {_count(trainer.get('step'))}"
         f", loss {_number(trainer.get('policy_loss'), 3)} + {_number(trainer.get('value_loss'), 3)}"
-        f", weights {_count(figures.get('weights_version'))}"
+        f", weights {_count(figures.get('weights_version'))}{gate}"
         f", workers {_count(sessions.get('workers'))}, clients {_count(sessions.get('clients'))}"
         f", trainer {_trainer_state(figures)}{alerts}"
     )
+
+
+def _gate(gate: Figures) -> str:
+    """What plays against the best weights, and what came of those before."""
+    done = f"{_count(gate.get('promoted'))} promoted, {_count(gate.get('rejected'))} rejected"
+    if gate.get("candidate") is None:
+        return f"waits for a candidate; {done}"
+    score = _number(gate.get("score"), 3)
+    return f"v{gate['candidate']} scores {score} in {_count(gate.get('games'))} games; {done}"
 
 
 def _trainer_state(figures: Figures) -> str:

@@ -25,9 +25,10 @@ from runtime.processes import Children, to_stderr
 from runtime.runs import RunFolder
 from runtime.sockets import new_context
 from runtime.view import View
-from search.settings import resolve
+from search.settings import MAX_SIMULATIONS, resolve
 from server.config import ServerConfig
 from server.front import Front, FrontSettings
+from server.gatekeeper import Gatekeeper, GateSettings, gate_command
 from server.preparation import (
     Stopped,
     compile_rules,
@@ -57,6 +58,7 @@ class App:
             self._self_play = resolve(with_start_positions(config), self._game)
         except ValueError as error:
             raise Fatal(str(error), Exit.CONFIG) from error
+        _check_gate(config)
         self._cores = len(os.sched_getaffinity(0))
         self._on_terminal = sys.stderr.isatty()
 
@@ -84,8 +86,9 @@ class App:
         front = Front(context, self._front_settings(folder, endpoints, len(devices), workers), store)
         try:
             front.pool.newest = await first_weights(config, self._self_play.history, store, stop)
+            gate = self._gate(front, folder, devices[0]) if config.mode == "alphago_zero" else None
             self._say_address()
-            await self._run_all(front, devices, workers, folder, endpoints, view, stop)
+            await self._run_all(front, devices, workers, folder, endpoints, view, stop, gate)
         finally:
             front.close()
             context.destroy(0)
@@ -99,6 +102,7 @@ class App:
         endpoints: dict[str, str],
         view: View,
         stop: Stop,
+        gate: Gatekeeper | None,
     ) -> None:
         """Front, evaluators, workers: started in this order, ended in the opposite one."""
         sink = self._sink(folder.logs / "children.log")
@@ -108,10 +112,12 @@ class App:
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(front.run())
             evaluating = group.create_task(evaluators.run(stop_evaluators))
-            looking = group.create_task(self._look(front, evaluators, view))
+            beside = [group.create_task(self._look(front, evaluators, view))]
             try:
                 if workers:
                     await compile_rules(self._game.name, self._self_play.root, stop)
+                if gate is not None:
+                    beside.append(group.create_task(gate.run()))
                 await _first_of(front.one_up, stop.finishing)
                 await _first_of(front.all_up, stop.finishing, seconds=ALL_UP_SECONDS)
                 self._add_workers(players, workers, folder, endpoints)
@@ -121,8 +127,18 @@ class App:
             front.say_goodbye()
             stop_evaluators.request()
             await asyncio.wait({evaluating})
-            serving.cancel()
-            looking.cancel()
+            for task in (serving, *beside):
+                task.cancel()
+
+    def _gate(self, front: Front, folder: RunFolder, device: str) -> Gatekeeper:
+        """The gate of this run, before which new weights stand from now on."""
+        settings = GateSettings.of(self._config, self._self_play, device)
+        command = gate_command(settings, front.store)
+        gate = Gatekeeper(front.store, settings.share, command, front.pool.load, folder.logs / "gate.log")
+        front.bulk.gate = gate
+        front.pool.newest = gate.best
+        log.info("alphago_zero: weights %d play until newer ones win the gate", gate.best.version)
+        return gate
 
     # ---- what is started --------------------------------------------------------------------
 
@@ -238,6 +254,13 @@ class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like 
 
     def emit(self, record: logging.LogRecord) -> None:
         self._view.note(self.format(record))
+
+
+def _check_gate(config: ServerConfig) -> None:
+    if config.gate_games < 2 or not 0 <= config.gate_share < 1:
+        raise Fatal("--gate-games must be at least 2, --gate-share 0 or more and less than 1", Exit.CONFIG)
+    if not 0 <= config.gate_simulations <= MAX_SIMULATIONS:
+        raise Fatal(f"--gate-simulations must lie between 0 and {MAX_SIMULATIONS}", Exit.CONFIG)
 
 
 def _tell(front: Front, index: int) -> Callable[[int], None]:

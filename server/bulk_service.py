@@ -27,6 +27,7 @@ from protocol.messages import (
 from protocol.sessions import Session
 from server.evaluators import EvaluatorPool
 from server.figures import Figures
+from server.gatekeeper import Gatekeeper
 from server.port import PLAYERS, TRAINER, Port, Route, peer_of
 from server.relay import Acknowledge, GameRelay, Relay
 from server.relay import Instruction as RelayInstruction
@@ -54,6 +55,8 @@ class BulkService:
     ) -> None:
         self.relay = GameRelay()
         self.trainer: Session | None = None
+        self.gate: Gatekeeper | None = None
+        """Has new weights first, with `mode = alphago_zero`."""
         self._store = store
         self._figures = figures
         self._clock = clock
@@ -152,7 +155,12 @@ class BulkService:
     def _on_put_weights(self, session: Session, message: PutWeights, _: list[memoryview]) -> None:
         info = message.info
         kept = self._store.has(info.sha256)
-        self._follow(peer_of(session), self._upload.offer(info, self.pool.newest, kept=kept))
+        self._follow(peer_of(session), self._upload.offer(info, self._newest, kept=kept))
+
+    @property
+    def _newest(self) -> WeightsInfo | None:
+        """Published last."""
+        return self.pool.newest if self.gate is None else self.gate.newest
 
     def _on_chunk(self, session: Session, message: Chunk, frames: list[memoryview]) -> None:
         self._follow(peer_of(session), self._upload.chunk(message, frames[0]), frames[0])
@@ -193,7 +201,10 @@ class BulkService:
             else:
                 done = self._upload.stored()
                 log.info("weights %d (step %d) are stored, %d bytes", info.version, info.step, info.size)
-                self.pool.load(info)
+                if self.gate is None:
+                    self.pool.load(info)
+                else:
+                    self.gate.published(info)
             if self.trainer is not None:
                 self._follow(peer_of(self.trainer), done)
 
@@ -202,6 +213,8 @@ class BulkService:
     def _on_get_weights(self, session: Session, _message: GetWeights, _frames: list[memoryview]) -> None:
         if self._store.current is None:
             self.port.refuse(peer_of(session), Code.NO_WEIGHTS, "no weights yet", 0, retry_after=3.0)
+        elif self._is_trainer(session) and self.gate is not None:
+            self.port.send(peer_of(session), self.gate.newest)  # it asks for a number that is free
         else:
             self.port.send(peer_of(session), self._store.current)
 

@@ -49,6 +49,19 @@ class ServerConfig:
     start_positions: Path | None = None
     """Text file of start positions in the game's notation, one a line (# begins a comment); a
     --self-play.start-share of games begins at one of them."""
+    mode: Literal["alphazero", "alphago_zero"] = "alphazero"
+    """Which weights play: `alphazero` the newest that the trainer published; `alphago_zero` the best ones,
+    where newer ones take over only when they win a match against them (docs/gate.md)."""
+    gate_games: int = 400
+    """`mode = alphago_zero`: games of such a match, rounded up to pairs (AlphaGo Zero: 400)."""
+    gate_share: float = 0.55
+    """`mode = alphago_zero`: share of the points, 0..1, that must be passed; a draw is half a point
+    (AlphaGo Zero: 0.55)."""
+    gate_simulations: int = 0
+    """`mode = alphago_zero`: simulations a move in such a match, 1 to 20000; 0 takes those of self-play
+    (AlphaGo Zero: 1600, as in self-play)."""
+    gate_device: str = ""
+    """`mode = alphago_zero`: where its networks run: cpu, cuda:0; empty: the first evaluator's device."""
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""
 

@@ -176,6 +176,7 @@ class Front:
             "weights_version": current.version if current else -1,
             "games_relayed": relay.relayed,
             "games_acked": relay.acked,
+            **({} if self.bulk.gate is None else {"gate": self.bulk.gate.figures()}),
         }
 
     # ---- sessions ---------------------------------------------------------------------------
@@ -227,6 +228,7 @@ class Front:
             weights=self.store.current,
             network=settings.network,
             trainer_present=self.bulk.trainer is not None,
+            gated=self.bulk.gate is not None,
         )
 
     def _on_get_status(self, session: Session, _message: GetStatus, _frames: list[memoryview]) -> None:
@@ -252,6 +254,8 @@ class Front:
 
     def _on_weights_refused(self, info: WeightsInfo, reason: str) -> None:
         """Newer weights are thrown away; when even the current ones are no good nobody can play."""
+        if self.bulk.gate is not None:
+            self.bulk.gate.refused(info)
         if info != self.store.current:
             self.store.forget(info.sha256)
         elif not self.pool.working and self._trouble.empty():

@@ -50,6 +50,8 @@ class WeightsStore:
         self._kept = kept
         self._past = past
         self.about = folder / "current.json"
+        self.needed: frozenset[bytes] = frozenset()
+        """Files that stay, besides the current one: those of a gate."""
 
     def path(self, sha256: bytes) -> Path:
         return self._folder / f"{sha256.hex()}.safetensors"
@@ -88,10 +90,16 @@ class WeightsStore:
         """Make a file that is kept here the current one, for good."""
         write_atomically(self.about, msgspec.json.encode(info))
         self.current = info
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Remove older files, but for those spread over the run and those that are needed."""
+        current = frozenset({self.current.sha256} if self.current else ())
+        needed = {self.path(sha256) for sha256 in self.needed | current}
         files = sorted(self._folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
         older = files[: -self._kept]
         for index in surplus([path.stat().st_mtime_ns for path in older], self._past):
-            if older[index] != self.path(info.sha256):
+            if older[index] not in needed:
                 older[index].unlink()
 
     def forget(self, sha256: bytes) -> None:

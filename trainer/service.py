@@ -79,6 +79,8 @@ class Service:
         self._fresh: deque[GameRecord] = deque()
         self._last_seq = 0
         self._server_version = 0
+        self._gated = False
+        """Games lag behind the weights that are published, as they should."""
         self._renumber = False
         self._offered = 0
         """Newest version offered to the server by this process."""
@@ -148,6 +150,7 @@ class Service:
             )
         if welcome.weights is not None:
             self._server_version = max(self._server_version, welcome.weights.version)
+        self._gated = welcome.gated
         self._carry_out(self._publisher.on_joined(time.monotonic()))
 
     def _on_lost(self, _: str) -> None:
@@ -194,7 +197,7 @@ class Service:
                 self._figures.resignation = run.resignation.as_dict()
                 self._acknowledge(result.done, run.resignation)
                 self._fresh.extend(result.games)
-                watch.on_games(result.games, self._server_version)
+                watch.on_games(result.games, 0 if self._gated else self._server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
 

@@ -40,7 +40,7 @@ class Opening:
         return line
 
 
-def random_openings(game: Game, count: int, plies: int, seed: int) -> list[Opening]:
+def random_openings(game: Game, count: int, plies: int, seed: int, start: str = "") -> list[Opening]:
     """Up to `count` random legal lines of `plies` moves to distinct positions in which the game goes on.
 
     The same seed gives the same openings, and fewer of them the first ones. Fewer come back where the game
@@ -52,14 +52,14 @@ def random_openings(game: Game, count: int, plies: int, seed: int) -> list[Openi
     misses = 0
     while len(openings) < count and misses < MISSES:
         misses += 1
-        line = GameLine(game)
+        line = GameLine(game, start)
         while line.ply < plies and line.end_reason() is None:
             line.play(int(rng.choice(line.legal_actions())))
         if line.end_reason() is None and line.state.tobytes() not in seen:
             misses = 0
             seen.add(line.state.tobytes())
             moves = " ".join(line.moves_text())
-            openings.append(Opening(f"random-{len(openings) + 1}: {moves}", "", tuple(line.actions)))
+            openings.append(Opening(f"random-{len(openings) + 1}: {moves}", start, tuple(line.actions)))
     return openings
 
 

@@ -1,0 +1,44 @@
+"""When a candidate is better than the best player: the arithmetic of the gate, and how a gate reports.
+
+AlphaGo Zero, Methods, "Evaluator": 400 games, and the candidate takes over if it wins more than 55 % of them,
+so that it is not chosen by chance alone. Go has no draws; here a draw counts half.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import msgspec
+
+
+class GateReport(msgspec.Struct, frozen=True):
+    """The games of a gate so far, seen from the candidate; one JSON line each time there are more."""
+
+    wins: int
+    draws: int
+    losses: int
+    games: int
+    """That will be played unless it is decided before."""
+
+    @property
+    def played(self) -> int:
+        return self.wins + self.draws + self.losses
+
+    @property
+    def score(self) -> float:
+        """Of the candidate, in [0, 1]; 0.5 before the first game."""
+        return (self.wins + self.draws / 2) / self.played if self.played else 0.5
+
+
+def verdict(report: GateReport, share: float) -> bool | None:
+    """Whether the candidate is better; None while the games to come can change that.
+
+    Better means more than `share` of all points of `report.games` games. True or False is given as soon as
+    losing, or winning, all that is left would make no difference, so stopping there changes no decision.
+    """
+    enough = math.floor(Fraction(str(share)) * 2 * report.games) + 1  # in half points; floats would be off
+    half_points = 2 * report.wins + report.draws
+    if half_points >= enough:
+        return True
+    return False if half_points + 2 * (report.games - report.played) < enough else None

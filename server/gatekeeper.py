@@ -1,0 +1,232 @@
+"""The gate at work: the one process that plays its games, the file that remembers it, the evaluators."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from protocol.messages import WeightsInfo
+from protocol.settings import SelfPlaySettings
+from runtime.config import without_settings
+from runtime.gating import GateReport
+from runtime.processes import PARENT_VARIABLE, describe_exit
+from runtime.runs import write_atomically
+from server.config import ServerConfig
+from server.gate import Gate, GateState, Instruction, Play, Promote, Reject, Save, belongs
+from server.weights import WeightsStore
+
+FILE = "gate.json"
+RETRY_SECONDS = 5.0
+"""After a gate that broke off, so that one that always does costs little."""
+
+SEARCH = (
+    *("history", "simulations", "c_base", "c_init", "fpu", "fpu_reduction", "fpu_value", "reuse_tree"),
+    *("root", "gumbel_considered", "gumbel_c_visit", "gumbel_c_scale", "max_plies", "start"),
+)
+"""Settings of self-play that say how a move is searched for, and which game is played."""
+
+log = logging.getLogger("azserver")
+
+Command = Callable[[Play], Sequence[str]]
+"""The command line that plays a gate; prints `GateReport`s as JSON lines."""
+
+
+@dataclass(frozen=True)
+class GateSettings:
+    """How gates are played."""
+
+    game: str
+    self_play: SelfPlaySettings
+    """Resolved; noise and everything else that is random in self-play is taken out."""
+    games: int = 400
+    share: float = 0.55
+    simulations: int = 0
+    device: str = "cpu"
+    threads: int = 0
+
+    @classmethod
+    def of(cls, config: ServerConfig, self_play: SelfPlaySettings, device: str) -> GateSettings:
+        """`device`: of the first evaluator."""
+        return cls(
+            config.game,
+            self_play,
+            config.gate_games,
+            config.gate_share,
+            config.gate_simulations,
+            config.gate_device or device,
+            config.cpu_threads,
+        )
+
+
+def evaluation_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlaySettings:
+    """The same search without noise and without chance, at temperature 0 (AlphaGo Zero, "Evaluator").
+
+    What else there is in self-play (cheap searches, random plies, ...) is left at its default, which is off.
+    """
+    quiet = SelfPlaySettings(root_noise=0.0, temperature=0.0, temperature_plies=0)
+    kept = {name: getattr(settings, name) for name in SEARCH}
+    return replace(quiet, **{**kept, "simulations": simulations or settings.simulations})
+
+
+def gate_command(settings: GateSettings, store: WeightsStore) -> Command:
+    """Command lines of `play.gate`; other openings for each candidate."""
+    search = msgspec.json.encode(asdict(evaluation_settings(settings.self_play, settings.simulations)))
+
+    def command(play: Play) -> list[str]:
+        return [
+            *(sys.executable, "-m", "play.gate", "--game", settings.game),
+            *("--best", str(store.path(play.best.sha256))),
+            *("--candidate", str(store.path(play.candidate.sha256))),
+            *("--games", str(settings.games), "--share", str(settings.share)),
+            *("--seed", str(play.candidate.version), "--self-play", search.decode()),
+            *("--device", settings.device, "--threads", str(settings.threads)),
+        ]
+
+    return command
+
+
+def read_state(store: WeightsStore) -> GateState | None:
+    """What an earlier life left, if it is about these weights and its files are there."""
+    path, current = store.about.with_name(FILE), store.current
+    assert current is not None
+    try:
+        state = msgspec.json.decode(path.read_bytes(), type=GateState)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, OSError) as error:
+        log.warning("%s cannot be read (%s): the gate begins anew with the current weights", path, error)
+        return None
+    if not belongs(state, current) or not store.has(state.best.sha256):
+        log.warning("%s is about other weights: the gate begins anew with the current ones", path)
+        return None
+    there = {name: one for name in ("candidate", "waiting") if (one := getattr(state, name)) is not None}
+    gone = [name for name, one in there.items() if not store.has(one.sha256)]
+    return msgspec.structs.replace(state, **dict.fromkeys(gone))
+
+
+class Gatekeeper:
+    """Carries out what `Gate` says. `load` has the evaluators take weights that are in the store."""
+
+    def __init__(
+        self,
+        store: WeightsStore,
+        share: float,
+        command: Command,
+        load: Callable[[WeightsInfo], None],
+        log_file: Path,
+    ) -> None:
+        assert store.current is not None
+        self._gate = Gate(store.current, share, read_state(store))
+        self._store = store
+        self._command = command
+        self._load = load
+        self._log_file = log_file
+        self._jobs: asyncio.Queue[Play] = asyncio.Queue(maxsize=2)
+
+    @property
+    def best(self) -> WeightsInfo:
+        return self._gate.state.best
+
+    @property
+    def newest(self) -> WeightsInfo:
+        """Published last."""
+        return self._gate.state.newest
+
+    def figures(self) -> dict[str, Any]:
+        return self._gate.figures()
+
+    def published(self, info: WeightsInfo) -> None:
+        """The trainer's new weights are stored."""
+        self._follow(self._gate.published(info))
+
+    def refused(self, info: WeightsInfo) -> None:
+        """No evaluator takes these."""
+        if self._store.current is not None:
+            self._follow(self._gate.refused(info, self._store.current))
+
+    async def run(self) -> None:
+        """Play gates, one after the other, until cancelled."""
+        self._follow(self._gate.start())
+        while True:
+            play = await self._jobs.get()
+            log.info("gate: weights %d against %d, the best", play.candidate.version, play.best.version)
+            try:
+                reason = await self._play(play)
+            except OSError as error:
+                reason = str(error)
+            self._follow(self._gate.ended(reason))
+            if reason:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _play(self, play: Play) -> str:
+        """One process from start to end. Why it broke off, or ''."""
+        with self._log_file.open("ab") as errors:
+            process = await asyncio.create_subprocess_exec(
+                *self._command(play),
+                env={**without_settings(os.environ), PARENT_VARIABLE: str(os.getpid())},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        try:
+            assert process.stdout is not None
+            async for line in process.stdout:
+                self._hear(line)
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        return f"{describe_exit(code)}, see {self._log_file}" if code else ""
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            self._gate.told(msgspec.json.decode(line, type=GateReport))
+        except msgspec.DecodeError as error:
+            log.warning("gate: a line that is no report (%s): %r", error, line[:200])
+
+    def _follow(self, instructions: Sequence[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Save(state):
+                    self._save(state)
+                case Play():
+                    self._jobs.put_nowait(instruction)
+                case Promote(info, report):
+                    log.info("gate: weights %d are the best now, %s", info.version, _told(report))
+                    self._load(info)
+                case Reject(info, None, reason):
+                    log.warning("gate: weights %d could not be tried: %s", info.version, reason)
+                case Reject(info, report):
+                    assert report is not None
+                    log.info("gate: weights %d are not better, %s", info.version, _told(report))
+
+    def _save(self, state: GateState) -> None:
+        path = self._store.about.with_name(FILE)
+        try:
+            write_atomically(path, msgspec.json.encode(state))
+        except OSError as error:  # a restart would begin with what is there; until then all goes on
+            log.error("gate: %s cannot be written (%s)", path, error.strerror)
+        needed = (state.best, state.candidate, state.waiting)
+        self._store.needed = frozenset(one.sha256 for one in needed if one is not None)
+        self._store.tidy()
+
+
+def _told(report: GateReport) -> str:
+    return (
+        f"+{report.wins} ={report.draws} -{report.losses} in {report.played} of {report.games} games "
+        f"({report.score:.1%})"
+    )

@@ -1,0 +1,203 @@
+"""Mistakes between a game that was played and what is learned from it: docs/pitfalls.md."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+
+import chess
+import numpy as np
+import pytest
+from naive_mcts import hashed_evaluation
+from test_chess_perft import KNOWN
+from test_chess_targets import hand_made
+
+import client.self_play
+from bench.random_games import random_game
+from client.self_play import play_game
+from games import get_game
+from games.spec import Game, outcome_for_first_player
+from play.lines import line_of
+from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
+from protocol.settings import SelfPlaySettings
+from search.evaluator import Evaluation
+from search.leaf_batch import Leaf
+from search.mcts import SearchResult
+from search.settings import resolve
+from trainer.sampler import Sampler, Samples
+from trainer.verify import Expected, Verifier
+from trainer.window import Window
+
+CHESS, FOUR, TIC = (get_game(name) for name in ("chess", "connect_four", "tic_tac_toe"))
+WIN, DRAW, LOSS = 0, 1, 2
+
+
+class Stranger:
+    """Any opinion; its weights are new with every `every`-th answer."""
+
+    def __init__(self, every: int = 1000) -> None:
+        self.version, self.asked, self.every = 0, 0, every
+
+    def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
+        self.asked += 1
+        self.version = self.asked // self.every
+        future: asyncio.Future[Evaluation] = asyncio.get_running_loop().create_future()
+        future.set_result(Evaluation(*hashed_evaluation(leaf.features, leaf.actions)))
+        return future
+
+
+def samples_of(game: Game, *records: GameRecord, symmetry: int = 0) -> Samples:
+    """All positions of games that went the whole way: bytes, verification, window, sampler."""
+    window = Window(game, sum(record.plies for record in records), game.max_legal, 1.0)
+    for record in records:
+        window.add(from_bytes(to_bytes(record)))
+    numbers = np.arange(window.positions)
+    sampler = Sampler(game, game.history, symmetric=symmetry > 0)
+    return sampler.make(window, numbers, np.full_like(numbers, symmetry))
+
+
+def record_of(game: Game, moves: str, reason: str, outcome: int, max_plies: int = 0) -> GameRecord:
+    """A game by hand, one visit for each move played."""
+    line = line_of(game, "", moves.split())
+    played = np.array(line.actions, np.uint16)
+    ones = np.ones(len(played), np.uint16)
+    template = random_game(game, np.random.default_rng(1), max_plies=max_plies or game.max_plies)
+    return replace(
+        template, simulations=1, actions=played, visited=ones, visit_actions=played, visits=ones,
+        root_values=np.zeros(len(played), np.float32), flags=np.full(len(played), POLICY_TARGET, np.uint8),
+        versions=np.zeros(len(played), np.uint32), reason=reason, outcome=outcome,
+    )  # fmt: skip
+
+
+FULL_BOARD = "1 2 1 2 2 1 2 1 1 2 1 2 3 4 3 4 4 3 4 3 3 4 3 4 5 6 5 6 6 5 6 5 5 6 5 6 7 7 7 7 7 7"
+GAMES = {
+    "tic-tac-toe, first wins": (TIC, "1 4 2 5 3", "line", 1, [WIN, LOSS] * 2 + [WIN]),
+    "tic-tac-toe, second wins": (TIC, "1 4 2 5 9 6", "line", -1, [LOSS, WIN] * 3),
+    "tic-tac-toe, full": (TIC, "1 2 3 5 4 6 8 7 9", "board_full", 0, [DRAW] * 9),
+    "tic-tac-toe, line with the last stone": (TIC, "1 2 3 4 6 8 5 7 9", "line", 1, [WIN, LOSS] * 4 + [WIN]),
+    "connect four, first wins": (FOUR, "1 2 1 2 1 2 1", "four", 1, [WIN, LOSS] * 3 + [WIN]),
+    "connect four, second wins": (FOUR, "1 2 1 2 3 2 7 2", "four", -1, [LOSS, WIN] * 4),
+    "connect four, full": (FOUR, FULL_BOARD, "board_full", 0, [DRAW] * 42),
+}
+
+
+@pytest.mark.parametrize(("game", "moves", "reason", "outcome", "classes"), GAMES.values(), ids=GAMES)
+def test_every_end_of_the_small_games_is_the_movers_at_every_ply(
+    game: Game, moves: str, reason: str, outcome: int, classes: list[int]
+) -> None:
+    """Odd and even lengths, both sides; chess's ends are in tests/trainer/test_chess_targets.py."""
+    record = record_of(game, moves, reason, outcome)
+    expected = Expected("", game.max_plies, 1)
+    assert Verifier(game).check(record, expected, 0) is None
+    for false in {1, 0, -1} - {outcome}:
+        assert Verifier(game).check(replace(record, outcome=false), expected, 0) is not None
+    assert samples_of(game, record).classes.tolist() == classes
+
+
+@pytest.mark.parametrize("recorded", [(0, 3, 6), (1, 2, 7), (7,), (0,), ()])
+def test_plies_without_a_policy_target_turn_no_sign_around(recorded: tuple[int, ...]) -> None:
+    """The second player wins in eight plies, of which some are policy targets; games with other results lie
+    before and behind it, and also end on plies that are none."""
+    flags = np.array([POLICY_TARGET * (ply in recorded) for ply in range(8)], np.uint8)
+    game = replace(record_of(TIC, "1 3 2 5 6 4 8 7", "line", -1), flags=flags)
+    before = replace(record_of(TIC, "1 4 2 5 3", "line", 1), flags=np.array([1, 0, 1, 0, 0], np.uint8))
+    behind = record_of(TIC, "1 4 2 5 3", "line", 1)
+    samples = samples_of(TIC, before, game, behind)
+    first_wins = [WIN, LOSS, WIN, LOSS, WIN]
+    assert samples.classes.tolist() == [*first_wins, *[LOSS, WIN] * 4, *first_wins]
+    rows = set((samples.rows[(samples.rows >= 5) & (samples.rows < 13)] - 5).tolist())
+    assert rows == set(recorded)
+
+
+@pytest.mark.parametrize(
+    ("game", "changes"),
+    [
+        (TIC, {"cheap_probability": 0.5, "cheap_simulations": 3}),
+        (FOUR, {"reuse_tree": False}),
+        (FOUR, {"root": "gumbel", "random_share": 1.0, "random_plies": 4}),
+        (CHESS, {"max_plies": 9}),
+    ],
+    ids=["tic-tac-toe", "connect four", "connect four gumbel", "chess"],
+)
+def test_targets_are_what_the_live_search_found(
+    game: Game, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every ply of games that are really played: shares of the visits, root value, and who won."""
+    found: dict[int, SearchResult] = {}
+    live = client.self_play.search
+
+    async def watched(tree, evaluator, *, is_cheap=False):
+        found[tree.ply] = await live(tree, evaluator, is_cheap=is_cheap)
+        return found[tree.ply]
+
+    monkeypatch.setattr(client.self_play, "search", watched)
+    settings = resolve(replace(SelfPlaySettings(simulations=12), **changes), game)  # type: ignore[arg-type]
+    for seed in range(2):
+        found.clear()
+        record = asyncio.run(play_game(game, settings, Stranger(), np.random.default_rng(seed)))
+        assert Verifier(game).check(record, Expected.of(settings, game), 9) is None
+        samples = samples_of(game, record)
+        for ply in range(record.plies):
+            here = samples.rows == ply
+            result = found.get(ply)
+            if result is None or not result.is_target:
+                assert not here.any()
+                continue
+            shares = dict(zip(samples.actions[here].tolist(), samples.shares[here].tolist(), strict=True))
+            wanted = dict(zip(result.actions.tolist(), result.visits / result.visits.sum(), strict=True))
+            assert {action: share for action, share in shares.items() if share} == pytest.approx(wanted)
+            assert samples.root_values[ply] == pytest.approx(result.value)
+            assert samples.classes[ply] == 1 - outcome_for_first_player(record.outcome, ply % 2)
+
+
+@pytest.mark.parametrize("fen", [fen for fen, _ in KNOWN])
+def test_a_target_on_any_legal_move_is_read_back_as_that_move(fen: str) -> None:
+    """Of the known positions and their mirrors: all visits on one move, through record, window and sampler,
+    and the action with the largest share is that move to python-chess, promotions and castling included."""
+    for board in (chess.Board(fen), chess.Board(fen).mirror()):
+        moves = [move.uci() for move in board.legal_moves]
+        start = board.fen(en_passant="legal")
+        state = CHESS.notation.state_from_text(start)
+        samples = samples_of(CHESS, *(hand_made(start, [move], "ply_cap", 0, 1) for move in moves))
+        for row, move in enumerate(moves):
+            here = samples.rows == row
+            assert here.sum() == len(moves)
+            best = samples.actions[here][np.argmax(samples.shares[here])]
+            assert CHESS.notation.action_to_text(state, int(best)) == move
+
+
+def test_each_move_of_a_record_names_the_weights_that_chose_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights change in the middle of a game: the record has the version at each move."""
+    evaluator, seen = Stranger(every=20), []
+    choose = client.self_play.choose_action
+
+    def watched(*arguments):
+        seen.append(evaluator.version)
+        return choose(*arguments)
+
+    monkeypatch.setattr(client.self_play, "choose_action", watched)
+    settings = resolve(SelfPlaySettings(simulations=12), FOUR)
+    record = asyncio.run(play_game(FOUR, settings, evaluator, np.random.default_rng(1)))
+    assert record.versions.tolist() == seen
+    assert len(set(seen)) > 3
+
+
+@pytest.mark.parametrize("game", [TIC, FOUR], ids=["tic-tac-toe", "connect four"])
+def test_a_mirrored_game_is_the_game_seen_through_that_symmetry(game: Game) -> None:
+    """Played out move by move on the mirrored board, it gives the samples that the sampler mirrors: inputs,
+    policy and value agree, so nothing that looks like new data is false."""
+    record = random_game(game, np.random.default_rng(4))
+    for index, symmetry in enumerate(game.symmetries, 1):
+        turned = [int(symmetry.actions[action]) for action in record.actions]
+        texts, line = [], line_of(game)
+        for action in turned:
+            texts.append(game.notation.action_to_text(line.state, action))
+            line.play(action)
+        by_hand = samples_of(game, record_of(game, " ".join(texts), record.reason, record.outcome))
+        seen = samples_of(game, record, symmetry=index)
+        assert np.array_equal(by_hand.words, seen.words)
+        assert np.array_equal(by_hand.classes, seen.classes)
+        for ply in range(record.plies):
+            legal = set(seen.actions[seen.rows == ply].tolist())
+            assert legal == set(by_hand.actions[by_hand.rows == ply].tolist())

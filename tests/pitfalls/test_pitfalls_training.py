@@ -1,0 +1,181 @@
+"""Mistakes between samples and the network that plays, and in which order to look: docs/pitfalls.md."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from test_learning import fill, games, learning, stored
+from test_training import NET, distinct
+
+from bench.random_games import random_game
+from games import get_game
+from games.spec import Game
+from net.architectures import Architecture, build
+from net.inference import Inference
+from net.planes import PlaneShape, unpack, words_tensor
+from protocol.records import POLICY_TARGET, GameRecord
+from trainer.optimizers import RECIPES
+from trainer.sampler import Sampler, Samples
+from trainer.train import Learner
+from trainer.window import Window
+
+torch.set_num_threads(1)
+
+CHESS, FOUR, TIC = (get_game(name) for name in ("chess", "connect_four", "tic_tac_toe"))
+WIN, LOSS = 0, 2
+
+
+def learner_of(game: Game, architecture: Architecture, **recipe: object) -> Learner:
+    torch.manual_seed(5)
+    chosen = dataclasses.replace(RECIPES["adamw"], **recipe)  # type: ignore[arg-type]
+    return Learner(game, game.history, build(architecture, game, game.history), chosen, torch.device("cpu"))
+
+
+def window_of(game: Game, records: list[GameRecord]) -> Window:
+    window = Window(game, sum(record.plies for record in records), game.max_legal, 1.0)
+    for record in records:
+        window.add(record)
+    return window
+
+
+def everything(game: Game, window: Window) -> Samples:
+    numbers = np.arange(window.positions)
+    return Sampler(game, game.history).make(window, numbers, np.zeros_like(numbers))
+
+
+# ---- normalisation ------------------------------------------------------------------------------
+
+
+def wdl_gap(learner: Learner, samples: Samples, folder: Path) -> float:
+    """Mean distance of win, draw and loss between the network as it trains and as it plays."""
+    file = folder / "net.safetensors"
+    file.write_bytes(learner.weights(1))
+    inference = Inference(TIC, TIC.history, threads=1)
+    inference.load(file)
+    counts = np.bincount(samples.rows, minlength=len(samples.words)).astype(np.uint16)
+    played = inference.run(samples.words, counts, samples.actions.astype(np.uint16))[1]
+    planes = unpack(words_tensor(samples.words), PlaneShape.of(TIC, TIC.history))
+    with torch.no_grad():
+        trained = learner.network.train()(planes)[1].softmax(1).numpy()
+    return float(np.abs(played - trained).mean())
+
+
+def test_the_network_that_plays_says_what_the_network_that_trains_says(tmp_path: Path) -> None:
+    """After training steps, through the weights file, folded, in the engine that plays: the same answers as
+    in training mode on the same positions. With the statistics it began with it would not be."""
+    rng = np.random.default_rng(0)
+    window = window_of(TIC, [random_game(TIC, rng, simulations=50) for _ in range(60)])
+    sampler, learner = Sampler(TIC, TIC.history), learner_of(TIC, NET, lr=0.005, warmup_steps=5)
+    for _ in range(150):
+        learner.train(sampler.sample(window, rng, 128))
+    samples = everything(TIC, window)
+    assert wdl_gap(learner, samples, tmp_path) < 0.02
+    for module in learner.network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.reset_running_stats()
+    assert wdl_gap(learner, samples, tmp_path) > 0.06
+
+
+# ---- restart ------------------------------------------------------------------------------------
+
+
+def test_a_resumed_trainer_makes_no_step_before_its_window_is_filled(tmp_path: Path) -> None:
+    """With its games lost it would learn the few new ones by heart: it waits, and says for what."""
+    path = stored(tmp_path, games(60))
+    one = learning(tmp_path / "a")
+    fill(one, path, 60)
+    assert one.turn([], 60, 400).step > 0
+    one.save()
+    resumed = learning(tmp_path / "a", min_positions=100)
+    step = resumed.step
+    few = games(8, seed=3)
+    turn = resumed.turn(few, 68, 10_000)
+    assert sum(record.plies for record in few) < 100
+    assert turn.step == step > 0
+    assert "more positions before the first step" in turn.waiting_for
+    assert resumed.turn(games(20, seed=4), 88, 10_000).step > step
+
+
+# ---- the order in which to look for a fault: one batch, rules only ------------------------------
+
+
+def test_one_batch_of_chess_is_learnt_by_heart() -> None:
+    """119 planes, 4672 actions: the loss comes down to the entropy of the visits, the results are known."""
+    torch.manual_seed(2)
+    rng = np.random.default_rng(7)
+    window = window_of(CHESS, [random_game(CHESS, rng, simulations=50) for _ in range(4)])
+    samples = distinct(Sampler(CHESS, CHESS.history).sample(window, rng, 16))
+    learner = learner_of(CHESS, dataclasses.replace(NET, blocks=1), lr=0.01, warmup_steps=10)
+    for _ in range(120):
+        learner.train(samples)
+    learner.figures()
+    learner.train(samples)
+    figures = learner.figures()
+    assert figures is not None
+    assert figures.policy_loss - figures.policy_entropy < 0.1
+    assert figures.value_loss < 0.1
+
+
+def last_two_plies(game: Game, rng: np.random.Generator) -> GameRecord:
+    """The end of a random game that was won: who is to move loses, the other wins with the next move, which
+    is the policy target. Nothing but the rules says so."""
+    while True:
+        whole = random_game(game, rng)
+        if whole.outcome and whole.plies > 2:
+            break
+    state = game.notation.state_from_text("")
+    for action in whole.actions[:-2]:
+        child = np.zeros_like(state)
+        game.rules.play(state, int(action), child)
+        state = child
+    played = whole.actions[-2:].copy()
+    ones = np.ones(2, np.uint16)
+    return dataclasses.replace(
+        whole, start=game.notation.state_to_text(state), actions=played, visited=ones, visit_actions=played,
+        visits=ones, root_values=np.zeros(2, np.float32), versions=np.zeros(2, np.uint32),
+        flags=np.array([0, POLICY_TARGET], np.uint8),
+    )  # fmt: skip
+
+
+def test_a_network_learns_from_the_rules_alone_to_win_in_one_and_that_it_has_won() -> None:
+    """Connect Four, ends of random games: on ends it never saw it finds most winning moves, and knows the
+    side that has one from the side that is about to lose. An untrained network knows neither."""
+    rng = np.random.default_rng(11)
+    records = [last_two_plies(FOUR, rng) for _ in range(1800)]
+    trained, unseen = window_of(FOUR, records[:1600]), everything(FOUR, window_of(FOUR, records[1600:]))
+    learner = learner_of(
+        FOUR, Architecture(1, 24, value_channels=4, value_hidden=32, value_head="wdl"), lr=0.003
+    )
+    before = accuracy(learner, unseen)
+    sampler = Sampler(FOUR, FOUR.history, symmetric=True)
+    for _ in range(160):
+        learner.train(sampler.sample(trained, rng, 128))
+    moves, results = accuracy(learner, unseen)
+    assert before[0] < 0.35
+    assert abs(before[1] - 0.5) < 0.1
+    assert moves > 0.6
+    assert results > 0.65
+
+
+def accuracy(learner: Learner, samples: Samples) -> tuple[float, float]:
+    """Shares of positions whose move, and whose result, the network in eval mode gets right."""
+    planes = unpack(words_tensor(samples.words), PlaneShape.of(FOUR, FOUR.history))
+    with torch.no_grad():
+        logits, values = learner.network.eval()(planes)
+    hits = []
+    for row in np.unique(samples.rows):
+        here = samples.rows == row
+        actions = samples.actions[here]
+        best = actions[int(logits[int(row), torch.from_numpy(actions)].argmax())]
+        hits.append(best == actions[np.argmax(samples.shares[here])])
+    wins = values[:, WIN] > values[:, LOSS]
+    return float(np.mean(hits)), float(np.mean(wins.numpy() == (samples.classes == WIN)))
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers() -> None:
+    torch.manual_seed(0)

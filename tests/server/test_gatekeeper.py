@@ -1,0 +1,237 @@
+"""The gate as processes: candidates are stored, played and promoted while the best weights play on."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from front_bench import GAME, Bench, Peer, play_beside_front
+
+from games import get_game
+from net.create import create
+from protocol.messages import CHUNK, Chunk, GetWeights, PutWeights, WeightsInfo, WeightsWanted
+from protocol.settings import SelfPlaySettings
+from runtime.exits import Exit, Fatal
+from runtime.runs import RunFolder
+from search.settings import resolve
+from server import gatekeeper
+from server.app import App
+from server.config import ServerConfig
+from server.gate import GateState, Play
+from server.gatekeeper import Gatekeeper, GateSettings, evaluation_settings, gate_command, read_state
+from server.weights import WeightsStore
+
+SETTINGS = resolve(SelfPlaySettings(simulations=4, history=1), get_game("tic_tac_toe"))
+WON = '{"wins":2,"draws":0,"losses":0,"games":2}'
+
+
+def says(*lines: str, code: int = 0) -> Callable[[Play], Sequence[str]]:
+    """A process in place of a gate."""
+    script = f"import sys; print({chr(10).join(lines)!r}); sys.exit({code})"
+    return lambda _play: [sys.executable, "-c", script]
+
+
+def ignore(info: WeightsInfo) -> None:
+    """Evaluators that are not there."""
+
+
+async def publish(trainer: Peer, data: bytes, version: int) -> WeightsInfo:
+    info = WeightsInfo(version, 10 * version, hashlib.sha256(data).digest(), len(data), GAME.name)
+    trainer.send(PutWeights(info))
+    while (offset := (await trainer.receive(WeightsWanted))[0].offset) < len(data):
+        trainer.send(Chunk(info.sha256, offset), data[offset : offset + CHUNK])
+    return info
+
+
+async def figures_when(trainer: Peer, wanted: Callable[[dict], bool]) -> dict:
+    """The gate's figures as soon as they are so."""
+    async with asyncio.timeout(60):
+        while not wanted(found := (await trainer.status())["gate"]):
+            pass
+    return found
+
+
+def beside_gate(
+    folder: Path, command: Callable[[Play], Sequence[str]], scenario: Callable, share: float = 0.55
+) -> None:
+    """Run `scenario(bench, evaluator, trainer)` beside a front with a gate."""
+
+    async def main(bench: Bench) -> None:
+        front = bench.front
+        gate = Gatekeeper(bench.store, share, command, front.pool.load, folder / "gate.log")
+        front.bulk.gate, front.pool.newest = gate, gate.best
+        evaluator, trainer = await bench.evaluator(), Peer(bench, "bulk")
+        await trainer.join("trainer")
+        keeping = asyncio.create_task(gate.run())
+        try:
+            await scenario(bench, evaluator, trainer)
+        finally:
+            keeping.cancel()
+
+    asyncio.run(play_beside_front(folder, main))
+
+
+def network(folder: Path, seed: int) -> bytes:
+    file = folder / "net.safetensors"
+    create("tic_tac_toe", 1, "tiny", seed, file)
+    return file.read_bytes()
+
+
+def test_candidates_play_real_games_against_the_best_and_one_that_passes_takes_over(tmp_path: Path) -> None:
+    """Tic-tac-toe, four games, and a share that a single draw passes."""
+    candidate = network(tmp_path, 1)
+
+    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+        info = await publish(trainer, candidate, 2)
+        found = await figures_when(trainer, lambda gate: gate["promoted"] + gate["rejected"] == 1)
+        assert (found["best"], found["promoted"]) == (2, 1)
+        assert 0 < found["last_score"] <= 1
+        while bench.store.current != info:
+            await trainer.status()
+        assert evaluator.loaded[-1] == 2
+
+    (tmp_path / "weights").mkdir()
+    store = WeightsStore(tmp_path / "weights", GAME.name)
+    first = store.add(network(tmp_path, 0), 1, 0, "tiny")
+    settings = GateSettings(GAME.name, SETTINGS, games=4, share=0.0, threads=1)
+
+    def command(play: Play) -> Sequence[str]:
+        """The bench's first weights are no network: a real one stands in for them."""
+        store.path(play.candidate.sha256).write_bytes(candidate)
+        return gate_command(settings, store)(Play(first, play.candidate))
+
+    beside_gate(tmp_path, command, scenario, share=0.0)
+
+
+def test_weights_that_lose_never_play_and_the_trainer_hears_which_number_is_next(tmp_path: Path) -> None:
+    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+        info = await publish(trainer, b"candidate", 7)
+        found = await figures_when(trainer, lambda gate: gate["rejected"] == 1)
+        assert (found["best"], found["candidate"], found["last_score"]) == (0, None, 0.5)
+        assert evaluator.loaded == [0]
+        trainer.send(GetWeights())
+        assert (await trainer.receive(WeightsInfo))[0] == info
+        watcher = Peer(bench, "bulk")
+        await watcher.join("watcher")
+        watcher.send(GetWeights())
+        assert (await watcher.receive(WeightsInfo))[0].version == 0
+
+    beside_gate(tmp_path, says('{"wins":1,"draws":0,"losses":1,"games":2}'), scenario)
+
+
+def test_a_gate_that_crashes_or_talks_nonsense_costs_the_candidate_only(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
+
+    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+        await publish(trainer, b"candidate", 1)
+        found = await figures_when(trainer, lambda gate: gate["candidate"] is None and gate["best"] == 0)
+        assert (found["rejected"], found["promoted"]) == (0, 0)
+        assert evaluator.loaded == [0]
+
+    beside_gate(tmp_path, says("nonsense", code=70), scenario)
+
+
+def test_a_gate_that_cannot_be_started_or_written_down_does_not_end_the_server(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(gatekeeper, "write_atomically", full)
+
+    def command(play: Play) -> Sequence[str]:
+        raise OSError(12, "Cannot allocate memory")
+
+    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+        await publish(trainer, b"candidate", 1)
+        await figures_when(trainer, lambda gate: gate["candidate"] is None)
+        assert evaluator.loaded == [0]
+
+    beside_gate(tmp_path, command, scenario)
+
+
+def test_a_promotion_that_no_evaluator_had_taken_yet_is_taken_up_after_a_restart(tmp_path: Path) -> None:
+    """gate.json names the new best, current.json still the old one; the candidate that waited is next."""
+    store = WeightsStore(tmp_path, GAME.name)
+    old, best, waiting = (store.add(bytes([n]), n, 0, "tiny") for n in (1, 2, 3))
+    store.adopt(old)
+    state = GateState(best, old.sha256, waiting, candidate=best, waiting=waiting)
+    (tmp_path / "gate.json").write_bytes(msgspec.json.encode(state))
+    assert read_state(store) == state
+    assert Gatekeeper(store, 0.55, says(WON), ignore, tmp_path / "log").best == best
+    store.path(waiting.sha256).unlink()
+    assert read_state(store) == msgspec.structs.replace(state, waiting=None)
+    store.adopt(store.add(b"others", 9, 0, "tiny"))
+    assert read_state(store) is None
+
+
+def test_files_that_the_gate_needs_outlive_newer_ones(tmp_path: Path) -> None:
+    store = WeightsStore(tmp_path, GAME.name, kept=1, past=0)
+    best = store.add(b"best", 0, 0, "tiny")
+    keeper = Gatekeeper(store, 0.55, says(WON), ignore, tmp_path / "log")
+    infos = []
+    for version in range(1, 5):
+        data = bytes([version])
+        infos.append(WeightsInfo(version, 0, hashlib.sha256(data).digest(), 1, GAME.name))
+        store.path(infos[-1].sha256).write_bytes(data)
+        keeper.published(infos[-1])
+    assert [store.has(info.sha256) for info in (best, *infos)] == [True, True, False, False, True]
+
+
+def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
+    """As configured: games, share, simulations, and the first evaluator's device."""
+
+    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+        config = ServerConfig(
+            game=GAME.name, mode="alphago_zero", gate_games=10, gate_share=0.6, gate_simulations=7
+        )
+        gate = App(config)._gate(bench.front, RunFolder(tmp_path, "run"), "cuda:1")
+        assert bench.front.bulk.gate is gate
+        words = list(gate._command(Play(gate.best, gate.newest)))
+        told = dict(zip(words[3::2], words[4::2], strict=True))
+        assert (told["--games"], told["--share"], told["--device"]) == ("10", "0.6", "cuda:1")
+        assert msgspec.json.decode(told["--self-play"])["simulations"] == 7
+        assert told["--best"] == str(bench.store.path(gate.best.sha256))
+
+    beside_gate(tmp_path, says(WON), scenario)
+
+
+def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
+    noisy = SelfPlaySettings(root="gumbel", simulations=32, random_share=0.3, random_plies=4, history=1)
+    found = evaluation_settings(resolve(noisy, GAME))
+    assert (found.root, found.simulations, found.root_noise, found.temperature) == ("gumbel", 32, 0.0, 0.0)
+    assert found.random_share == found.cheap_probability == found.start_share == 0.0
+    assert resolve(found, GAME).root_noise == 0.0
+    assert evaluation_settings(noisy, 100).simulations == 100
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (ServerConfig(game="tic_tac_toe", gate_games=1), "--gate-games"),
+        (ServerConfig(game="tic_tac_toe", gate_share=1.0), "--gate-share"),
+        (ServerConfig(game="tic_tac_toe", gate_simulations=-1), "--gate-simulations"),
+    ],
+)
+def test_settings_of_the_gate_out_of_range_are_named(config: ServerConfig, words: str) -> None:
+    with pytest.raises(Fatal, match=words) as caught:
+        App(config)
+    assert caught.value.code == Exit.CONFIG
+
+
+def test_who_joins_is_told_that_weights_stand_before_a_gate(tmp_path: Path) -> None:
+    """So that a trainer does not take games of older weights for a fault."""
+
+    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+        assert (await Peer(bench, "leaves").join("worker")).gated
+        bench.front.bulk.gate = None
+        assert not (await Peer(bench, "leaves").join("worker")).gated
+
+    beside_gate(tmp_path, says(WON), scenario)
