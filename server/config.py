@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from protocol.net_names import parse
 from protocol.settings import SelfPlaySettings
