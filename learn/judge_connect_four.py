@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from games.connect_four import GAME
 from learn import contest
-from learn.measures import Judgement, share
+from learn.measures import Judgement, mean_of, share
 from learn.recipe import Recipe
 from learn.training import Trained
 from play.match.openings import random_openings
@@ -48,6 +48,19 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     _add_errors(found, "random moves", random)
     _add_matches(found, trained, recipe, tell)
     return found
+
+
+def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
+    """Errors where it matters, the mean of the phases, without search and with it."""
+    net = load_net(trained.path(trained.snapshots[-1]))
+    kinds, search = (0, recipe.judge_simulations), trained.search(recipe, GAME)
+    *players, _ = asyncio.run(measure([net], rows_for(GAME), kinds, search=search))
+    net.close()
+    names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
+    return {
+        name: mean_of([group.errors_matter for group in player.groups[:-1]])
+        for name, player in zip(names, players, strict=True)
+    }
 
 
 def _add_errors(found: Judgement, name: str, player: PlayerErrors) -> None:

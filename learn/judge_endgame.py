@@ -60,6 +60,22 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     return found
 
 
+def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
+    """Mates within 50 moves, and moves that throw the win away without search and with it."""
+    rows = won_rows(recipe.server["self_play"]["start_generator"], POSITIONS, SEED)
+    search, file = trained.search(recipe, GAME), trained.path(trained.snapshots[-1])
+    how = recipe.judge_simulations, search_name(search)
+    mates, _ = conversions(contest.net_player(file, *how), rows[:ON_THE_WAY])
+    net = load_net(file)
+    raw, searched, _ = asyncio.run(measure([net], rows, (0, recipe.judge_simulations), search=search))
+    net.close()
+    return {
+        "mates": mates / ON_THE_WAY,
+        "errors, raw policy": raw.groups[0].errors,
+        f"errors, {recipe.judge_simulations} simulations": searched.groups[0].errors,
+    }
+
+
 def conversions(player: str, rows: list[Row]) -> tuple[int, list[float]]:
     """(positions mated, moves above the optimum for each of them) with the winning side to move."""
     openings = [Opening(row.start, row.start) for row in rows]

@@ -27,3 +27,10 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     check_judge(recipe)
     found: Judgement = importlib.import_module(f"learn.judge_{recipe.judge}").judge(trained, recipe, tell)
     return found
+
+
+def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
+    """A few shares that tell variants of a recipe apart, of the last network (not every judge has them)."""
+    judge_module = importlib.import_module(f"learn.judge_{recipe.judge}")
+    figures: dict[str, float] = judge_module.brief(trained, recipe)
+    return figures

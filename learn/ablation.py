@@ -1,0 +1,175 @@
+"""`python -m learn.ablation NAME`: variants of a recipe at equal wall clock, several seeds each, one table.
+
+A file of `learn/ablations` names a recipe, minutes, seeds and variants: settings laid over the recipe's.
+Every run gets one core of its own, so as many run side by side as there are cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from learn import recipe as recipes
+from learn.ablation_table import table
+from learn.recipe import Recipe
+from runtime.exits import Exit, Fatal, guarded
+from runtime.runs import write_atomically
+
+FOLDER = Path(__file__).parent / "ablations"
+BASE = "as the recipe"
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What is compared."""
+
+    name: str
+    title: str
+    recipe: Recipe
+    minutes: float
+    seeds: tuple[int, ...]
+    variants: Mapping[str, Mapping[str, Any]]
+    """By name: `net`, `simulations`, `server`, `trainer` in a recipe's form; what they say replaces the
+    recipe's, table by table."""
+
+    def all(self) -> dict[str, Recipe]:
+        """The recipe itself and its variants."""
+        return {BASE: self.recipe} | {name: varied(self.recipe, one) for name, one in self.variants.items()}
+
+
+def load(name: str) -> Ablation:
+    """The ablation `name`. Fatal(CONFIG) if there is none, or it says something senseless."""
+    path = FOLDER / f"{name}.toml"
+    try:
+        found = tomllib.loads(path.read_text())
+        return Ablation(
+            name,
+            found["title"],
+            replace(recipes.load(found["recipe"]), snapshot_minutes=1e9),
+            float(found["minutes"]),
+            tuple(found["seeds"]),
+            found["variants"],
+        )
+    except FileNotFoundError as error:
+        known = ", ".join(sorted(one.stem for one in FOLDER.glob("*.toml")))
+        raise Fatal(f"there is no ablation {name!r}; there are {known}", Exit.CONFIG) from error
+    except (tomllib.TOMLDecodeError, KeyError) as error:
+        raise Fatal(f"{path} is wrong: {error}", Exit.CONFIG) from error
+
+
+def varied(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """`recipe` with `changes` laid over it."""
+    fields = {name: _laid_over(getattr(recipe, name), change) for name, change in changes.items()}
+    return replace(recipe, **fields)
+
+
+def _laid_over(below: Any, above: Any) -> Any:
+    if not isinstance(above, Mapping) or not isinstance(below, Mapping):
+        return above
+    return {**below, **{key: _laid_over(below.get(key), value) for key, value in above.items()}}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of one variant."""
+
+    variant: str
+    recipe: Recipe
+    seed: int
+    minutes: float
+    runs: Path
+    core: int | None
+    """To which it is bound with all its processes; None: to none."""
+
+
+def run_one(job: Job) -> dict[str, Any]:
+    """Train and measure. Runs in a process of its own."""
+    from learn.judging import brief
+    from learn.training import train
+
+    if job.core is not None:
+        os.sched_setaffinity(0, {job.core})
+    run = f"{job.recipe.name}-{'-'.join(job.variant.split())}-seed{job.seed}"
+    trained = train(job.recipe, job.seed, job.runs, job.minutes, run=run, tell=lambda _: None)
+    return {
+        "variant": job.variant,
+        "seed": job.seed,
+        "games": trained.summary["games"],
+        "steps": trained.summary["steps"],
+        "figures": brief(trained, job.recipe),
+    }
+
+
+def run_all(
+    ablation: Ablation, runs: Path, cores: Sequence[int | None], results: Path
+) -> list[dict[str, Any]]:
+    """All runs, seed by seed so that an early end leaves whole comparisons; none in `results` is repeated."""
+    done: list[dict[str, Any]] = json.loads(results.read_bytes())["runs"] if results.exists() else []
+    known = {(one["variant"], one["seed"]) for one in done}
+    wanted = [
+        (name, recipe, seed)
+        for seed in ablation.seeds
+        for name, recipe in ablation.all().items()
+        if (name, seed) not in known
+    ]
+    jobs = [
+        Job(name, recipe, seed, ablation.minutes, runs, cores[number % len(cores)])
+        for number, (name, recipe, seed) in enumerate(wanted)
+    ]
+    for first in range(0, len(jobs), len(cores)):
+        together = jobs[first : first + len(cores)]
+        # New processes for each batch: what was bound to a core stays bound.
+        with ProcessPoolExecutor(len(together)) as pool:
+            for one in pool.map(run_one, together):
+                print(json.dumps(one), file=sys.stderr, flush=True)
+                done.append(one)
+        results.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(
+            results, (json.dumps({"title": ablation.title, "runs": done}, indent=1) + "\n").encode()
+        )
+    return done
+
+
+def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]], machine: Mapping[str, Any]) -> str:
+    """The results for people."""
+    variants = "\n".join(f"- `{name}`: `{json.dumps(one)}`" for name, one in ablation.variants.items())
+    return (
+        f"# {ablation.title}\n\n"
+        f"`python -m learn.ablation {ablation.name}`: {ablation.minutes:g} minutes a run on one core of "
+        f"{machine['processor']}, recipe `{ablation.recipe.name}`. Mean over seeds with the 95 % interval of the "
+        "mean (Student's t); in brackets the mean difference from the recipe, seed by seed, likewise.\n\n"
+        f"{table(runs, BASE)}\n\nVariants, laid over the recipe:\n\n{variants}\n"
+    )
+
+
+def _main() -> int:
+    from learn.machine import describe_machine
+
+    parser = argparse.ArgumentParser(prog="python -m learn.ablation", description=__doc__)
+    parser.add_argument("name")
+    parser.add_argument("--minutes", type=float, help="instead of the file's")
+    parser.add_argument("--seeds", type=int, nargs="+", help="instead of the file's")
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    options = parser.parse_args()
+    ablation = load(options.name)
+    ablation = replace(
+        ablation, minutes=options.minutes or ablation.minutes, seeds=tuple(options.seeds or ablation.seeds)
+    )
+    cores = sorted(os.sched_getaffinity(0))
+    folder = options.out / f"ablation-{ablation.name}"
+    runs = run_all(ablation, options.runs, cores, folder / "runs.json")
+    write_atomically(folder / "README.md", page(ablation, runs, describe_machine()).encode())
+    return int(Exit.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(_main))
