@@ -54,7 +54,10 @@ async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = Fal
     if winning is not None:
         return _proven(winning, tree, is_cheap)
     tree.begin(is_cheap=is_cheap)
-    await _run(tree, evaluator)
+    leaf = tree.select()
+    while leaf is not None:  # here, not in a coroutine of its own: each leaf would wake one more
+        priors, value = await evaluator.evaluate(leaf)
+        leaf = tree.resume(priors, value)
     if isinstance(tree, GumbelTree):
         return _improved(tree, is_cheap)
     result = _counted(tree, is_cheap)
@@ -62,14 +65,6 @@ async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = Fal
     if is_cheap or settings.final_move != "max_robust" or is_drawn(settings, tree.ply):
         return result
     return await _extended(result, tree, evaluator)
-
-
-async def _run(tree: SearchTree, evaluator: Evaluator) -> None:
-    """All simulations that remain."""
-    leaf = tree.select()
-    while leaf is not None:
-        priors, value = await evaluator.evaluate(leaf)
-        leaf = tree.resume(priors, value)
 
 
 async def _extended(result: SearchResult, tree: SearchTree, evaluator: Evaluator) -> SearchResult:
@@ -81,7 +76,9 @@ async def _extended(result: SearchResult, tree: SearchTree, evaluator: Evaluator
     step = max(1, left // AGREEMENT_CHECKS)
     while left > 0 and result.candidates is not None and not agrees(result.candidates):
         tree.extend(min(step, left))
-        await _run(tree, evaluator)
+        leaf = tree.select()
+        while leaf is not None:
+            leaf = tree.resume(*await evaluator.evaluate(leaf))
         left -= step
         result = replace(result, candidates=_candidates(tree.root_edges(), result.actions))
     return result
