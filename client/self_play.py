@@ -15,8 +15,9 @@ import numpy as np
 
 from client.opening import random_opening, start_of_game
 from client.remote_evaluator import LeafRefused
+from client.search_columns import search_columns
 from games.spec import Game
-from protocol.records import IMPROVED_POLICY, POLICY_TARGET, BadRecord, GameRecord
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SEARCH_DIFFERS, BadRecord, GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime.logs import Repeated
 from search.evaluator import Evaluator
@@ -128,6 +129,7 @@ def _record(
         root_values=np.clip(values, -1.0, 1.0),
         flags=np.array([_flags(result) for result in results], np.uint8),
         versions=np.array(columns.versions, np.uint32),
+        **search_columns(results),
         outcome=tree.outcome(),
         reason=reason,
         seed=player.seed,
@@ -137,7 +139,8 @@ def _record(
 
 
 def _flags(result: SearchResult) -> int:
-    return (POLICY_TARGET if result.is_target else 0) | (IMPROVED_POLICY if result.is_improved else 0)
+    flags = (POLICY_TARGET if result.is_target else 0) | (IMPROVED_POLICY if result.is_improved else 0)
+    return flags | (SEARCH_DIFFERS if result.insight is not None and result.insight.differs else 0)
 
 
 class GamePool:

@@ -38,6 +38,7 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         ("window", f"{_count(trainer.get('window_positions'))} positions"),
         ("step", _count(trainer.get("step"))),
         ("loss", f"policy {losses[0]}, value {losses[1]}"),
+        ("search", _search(trainer.get("search") or {})),
         ("samples per position", _number(trainer.get("samples_per_position"), 2)),
         ("weights version", _count(figures.get("weights_version"))),
         ("workers, clients", f"{_count(sessions.get('workers'))}, {_count(sessions.get('clients'))}"),
@@ -70,6 +71,14 @@ def _trainer_state(figures: Figures) -> str:
         return "starting"
     waiting_for = figures["trainer"].get("waiting_for")
     return f"waiting for {waiting_for}" if waiting_for else "training"
+
+
+def _search(search: Figures) -> str:
+    """What searching adds to the network, in the newest games."""
+    if search.get("kl") is None:
+        return "-"
+    differs = 100 * (search.get("differs") or 0.0)
+    return f"KL {search['kl']:.2f}, {_number(search.get('moves'), 1)} moves, other choice {differs:.0f} %"
 
 
 def _reasons(reasons: Figures) -> str:

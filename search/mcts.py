@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,11 @@ from protocol.records import SHARES
 from search.evaluator import Evaluator
 from search.gumbel import RootScores, integer_shares
 from search.gumbel_tree import GumbelTree
+from search.insight import Insight, NetView, insight
 from search.tree import SearchTree
+
+PROVEN_DEPTHS = (1.0, 1)
+"""Mean and largest depth of a search that only looked for a win in one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,8 @@ class SearchResult:
     """Whether `visits` are shares of the improved policy, SHARES in all, instead of visits."""
     scores: RootScores | None = None
     """From a search with `root = gumbel`, unless a win in one was found."""
+    insight: Insight | None = None
+    """What the search did to the network's opinion; None where there was no search."""
 
 
 async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = False) -> SearchResult:
@@ -41,15 +47,22 @@ async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = Fal
     """
     if not tree.is_expanded:
         tree.expand_root(*await evaluator.evaluate(tree.root_leaf()))
+    view = tree.view_of_net()
     winning = tree.winning_action()
     if winning is not None:
-        return _proven(winning, tree, is_cheap)
+        return _told(_proven(winning, tree, is_cheap), view, PROVEN_DEPTHS)
     tree.begin(is_cheap=is_cheap)
+    tree.start_depths()
     leaf = tree.select()
     while leaf is not None:
         priors, value = await evaluator.evaluate(leaf)
         leaf = tree.resume(priors, value)
-    return _improved(tree, is_cheap) if isinstance(tree, GumbelTree) else _counted(tree, is_cheap)
+    result = _improved(tree, is_cheap) if isinstance(tree, GumbelTree) else _counted(tree, is_cheap)
+    return _told(result, view, tree.mean_and_max_depth())
+
+
+def _told(result: SearchResult, view: NetView, depths: tuple[float, int]) -> SearchResult:
+    return replace(result, insight=insight(view, result.actions, result.visits, depths))
 
 
 def _proven(action: int, tree: SearchTree, is_cheap: bool) -> SearchResult:

@@ -46,15 +46,16 @@ def naive_verdict(game: Game, record: GameRecord) -> str | None:
             return "bad_visits"
         total = sum(n for _, n in visits)
         allowed = {record.simulations, record.simulations + kept}
-        if record.flags[ply] == 0:
+        flag = int(record.flags[ply]) % 4
+        if flag == 0:
             allowed = set(range(record.simulations + kept + 1))
-        if record.flags[ply] == 3:
+        if flag == 3:
             allowed = {10_000}
         if total not in allowed or any(n == 0 for _, n in visits):
             return "bad_visits"
-        if record.flags[ply] == 1 and action not in visited:
+        if flag == 1 and action not in visited:
             return "bad_visits"
-        kept = 0 if record.flags[ply] == 3 else max(dict(visits).get(action, 0) - 1, 0)
+        kept = 0 if flag == 3 else max(dict(visits).get(action, 0) - 1, 0)
         child = np.zeros_like(states[0])
         game.rules.play(states[-1], action, child)
         states.append(child)

@@ -12,8 +12,9 @@ import torch
 from bench.random_games import random_game
 from games import get_game
 from net.architectures import Architecture, build
-from trainer.loss import Targets, losses, value_loss, value_targets
+from trainer.loss import Targets, losses, value_loss, value_targets, values_of
 from trainer.optimizers import RECIPES, make_optimizer
+from trainer.probes import correlation
 from trainer.sampler import Sampler, Samples
 from trainer.train import Learner
 from trainer.window import Window
@@ -116,6 +117,25 @@ def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
     assert figures is not None
     assert figures.value_loss == pytest.approx(math.log(3), abs=0.05)
     assert not torch.equal(learner.network.value.out.weight, before)
+
+
+@pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
+def test_a_value_is_win_minus_loss(value_outputs: int) -> None:
+    """Of three logits, or the tanh of one."""
+    logits = np.random.default_rng(2).normal(size=(20, value_outputs)).astype(np.float32)
+    found = values_of(torch.from_numpy(logits)).tolist()
+    for value, row in zip(found, logits.tolist(), strict=True):
+        weights = [math.exp(x) for x in row]
+        expected = (weights[0] - weights[-1]) / sum(weights) if len(row) == 3 else math.tanh(row[0])
+        assert value == pytest.approx(expected, abs=1e-6)
+
+
+def test_correlation_is_pearsons() -> None:
+    """And none where one side is the same everywhere."""
+    one = np.array([0.0, 1.0, 2.0, 3.0])
+    assert correlation(one, 5 - 2 * one) == pytest.approx(-1)
+    assert correlation(one, np.array([1.0, 0.0, 0.0, 1.0])) == pytest.approx(0)
+    assert correlation(one, np.ones(4)) is None
 
 
 @pytest.mark.parametrize("form", ["legal", "all"])
