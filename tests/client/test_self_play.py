@@ -100,7 +100,7 @@ def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_record_tells_what_the_search_did_to_the_network(root: str) -> None:
-    """KL against the equal priors of a network that knows nothing, whose value is 0; depths; no other choice."""
+    """KL against the equal priors of a network that knows nothing, its value of 0, depths."""
     record, at = play("tic_tac_toe", 0, root=root), 0
     for ply, visited in enumerate(record.visited.tolist()):
         shares = record.visits[at : at + visited] / record.visits[at : at + visited].sum()

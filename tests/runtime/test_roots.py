@@ -52,9 +52,8 @@ def test_sums_are_those_of_plain_loops() -> None:
             if ply % 3 != 0:
                 rows["kl"].append(float(record.prior_kl[ply]))
                 rows["differs"].append(float(record.flags[ply] & SEARCH_DIFFERS != 0))
-                rows["value_shift"].append(
-                    abs(float(record.root_values[ply]) - float(record.prior_values[ply]))
-                )
+                before, after = float(record.prior_values[ply]), float(record.root_values[ply])
+                rows["value_shift"].append(abs(after - before))
                 rows["mean_depth"].append(float(record.mean_depths[ply]))
                 rows["max_depth"].append(float(record.max_depths[ply]))
     deepest = max(rows.pop("max_depth"))
@@ -77,7 +76,8 @@ def test_what_nobody_told_is_not_known() -> None:
 
 def test_lengths_and_openings_are_counted() -> None:
     """A game shorter than an opening is one as a whole; another start is another opening."""
-    record = random_game(GAME, np.random.default_rng(1), simulations=30, max_plies=15)
+    record = random_game(GAME, np.random.default_rng(1), simulations=30)
+    record = dataclasses.replace(record, actions=np.arange(12, dtype=np.uint16))
     other = dataclasses.replace(record, actions=np.append(record.actions[:-1], record.actions[-1] + 1))
     found = Variety()
     assert (found.percentile(50), found.unique(10)) == (0, 0.0)

@@ -229,7 +229,7 @@ def test_figures_of_the_network(tmp_path: Path) -> None:
     fill(one, stored(tmp_path, games(100)), 100)
     turn = one.turn([], 100, 0)
     parameters = list(one._learner.network.parameters())
-    squares = sum(float((tensor.double() ** 2).sum()) for tensor in parameters)
+    squares = sum(float((tensor.detach().double() ** 2).sum()) for tensor in parameters)
     assert turn.weight_norm == pytest.approx(squares**0.5)
     assert sum(turn.outcome_shares.values()) == pytest.approx(1)
     held_out, values = one.held_out(), one.probe_values()
@@ -285,8 +285,8 @@ def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("value_q_share", 1.1), ("surprise_share", -0.1), ("capped_value_weight", -0.1), ("window_beta", 2.0), ("window_alpha", 0.0),
-        ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1),
+        ("value_q_share", 1.1), ("capped_value_weight", -0.1), ("window_beta", 2.0), ("window_alpha", 0.0),
+        ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1), ("surprise_share", -0.1),
     ],
 )  # fmt: skip
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:
