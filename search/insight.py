@@ -25,7 +25,7 @@ class NetView(NamedTuple):
     """For the side to move, in [-1, 1]."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Insight:
     """The network's opinion against what the search found."""
 

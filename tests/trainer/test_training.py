@@ -130,6 +130,19 @@ def test_a_value_is_win_minus_loss(value_outputs: int) -> None:
         assert value == pytest.approx(expected, abs=1e-6)
 
 
+def test_held_out_figures_are_of_the_values() -> None:
+    """Their spread, and their correlation with whatever the game counts on the board."""
+    torch.manual_seed(3)
+    learner = Learner(GAME, 1, build(NET, GAME, 1), RECIPES["adamw"], torch.device("cpu"))
+    samples = some_samples(40)
+    values = learner.values(samples.words)
+    assert (np.abs(values) <= 1).all()
+    found = learner.evaluate(samples, lambda words: 3 - 2 * learner.values(words))
+    assert found.value_spread == pytest.approx(values.std())
+    assert found.material_r == pytest.approx(-1)
+    assert learner.evaluate(samples).material_r is None
+
+
 def test_correlation_is_pearsons() -> None:
     """And none where one side is the same everywhere."""
     one = np.array([0.0, 1.0, 2.0, 3.0])
