@@ -1,6 +1,7 @@
 """Honest game records without a network: random play under the rules, with plausible visits.
 
-For benchmarks and tests of what takes in games. Visits obey the root visit rule, alternately with and
+For benchmarks and tests of what takes in games. The network that they say they had knows nothing: equal
+priors, value 0. Visits obey the root visit rule, alternately with and
 without the subtree of the move before.
 """
 
@@ -21,6 +22,8 @@ class Visits:
 
     actions: npt.NDArray[np.uint16]
     counts: npt.NDArray[np.uint16]
+    kl: float
+    """Nats, of these visits and a network that has the same prior for all legal actions."""
 
 
 def random_game(
@@ -68,6 +71,8 @@ def random_game(
         versions=np.zeros(len(actions), dtype=np.uint32),
         outcome=outcome,
         reason=reason,
+        prior_kl=np.array([visits.kl for visits in plies], dtype=np.float16),
+        prior_values=np.zeros(len(actions), dtype=np.float16),
     )
 
 
@@ -80,7 +85,9 @@ def _visits(legal: npt.NDArray[np.uint16], total: int, rng: np.random.Generator)
     counts = rng.multinomial(total, rng.dirichlet(np.full(len(legal), 0.5)))
     order = np.argsort(legal)
     order = order[counts[order] > 0]
-    return Visits(legal[order].copy(), counts[order].astype(np.uint16))
+    shares = counts[order] / total
+    kl = float(shares @ np.log(shares * len(legal)))
+    return Visits(legal[order].copy(), counts[order].astype(np.uint16), max(0.0, kl))
 
 
 def _end(game: Game, ended: int, state: State) -> tuple[str, int]:

@@ -16,12 +16,14 @@ import numpy as np
 from client.opening import Opening, start_of_game
 from client.remote_evaluator import LeafRefused
 from client.resigning import Resigning
+from client.search_columns import search_columns
 from games.spec import RESIGNATION, Game, outcome_for_first_player
 from protocol.records import (
     IMPROVED_POLICY,
     PLAYED_ON,
     POLICY_TARGET,
     PRUNED_TARGET,
+    SEARCH_DIFFERS,
     BadRecord,
     GameRecord,
 )
@@ -153,6 +155,7 @@ def _record(
         root_values=np.clip(values, -1.0, 1.0),
         flags=np.array([_flags(result) | played_on for result in results], np.uint8),
         versions=np.array(columns.versions, np.uint32),
+        **search_columns(results),
         outcome=_outcome(tree, reason),
         reason=reason,
         seed=player.seed,
@@ -173,6 +176,7 @@ def _flags(result: SearchResult) -> int:
         (POLICY_TARGET if result.is_target else 0)
         | (IMPROVED_POLICY if result.is_improved else 0)
         | (PRUNED_TARGET if result.is_pruned else 0)
+        | (SEARCH_DIFFERS if result.insight is not None and result.insight.differs else 0)
     )
 
 

@@ -160,6 +160,12 @@ class Game:
     """All symmetries but the identity."""
     generator: StartGenerator | None = None
     """Random start positions by name, where the game offers some."""
+    probes: tuple[tuple[str, str], ...] = field(default=())
+    """(name, position in the game's notation) of positions whose value everybody knows: a trainer shows what
+    its network says of them."""
+    material: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]] | None = None
+    """words [n, feature_words] -> [n] what the side to move has more on the board than the other, in any
+    unit; None for a game in which nothing is counted."""
 
     @property
     def cells(self) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 MAX_ROWS = 4096
 """Leaves in one EVALUATE."""

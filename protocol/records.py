@@ -17,24 +17,40 @@ from msgspec import Meta, Struct
 
 from protocol.errors import Code
 from protocol.messages import MAX_RECORD, Name, Uid
+from protocol.search_columns import UNKNOWN, fault_of, not_known
 
-FORMAT = 1
+FORMAT = 2
+"""Written. Records of format 1, which know nothing of the network's own view, are still read."""
 
 POLICY_TARGET = 1
 """Flag of a ply whose visits are a policy target (a full search)."""
 IMPROVED_POLICY = 2
 """Flag beside POLICY_TARGET: the visits of this ply are no counts, but shares of the policy that the search
 improved, SHARES in all (`root = gumbel`)."""
-PLAYED_ON = 32
-"""Flag at all plies of a game that was to be played to its end whatever happened, or at none: such games tell
-how often resigning is a mistake."""
 PRUNED_TARGET = 4
 """Flag beside POLICY_TARGET: forced playouts were taken out of these visits, so that their sum is smaller
 (`forced_playouts`)."""
+SEARCH_DIFFERS = 8
+"""Flag of a ply whose most visited action (of equals the lowest) had not the largest prior: the search
+changed the network's mind."""
+PLAYED_ON = 32
+"""Flag at all plies of a game that was to be played to its end whatever happened, or at none: such games tell
+how often resigning is a mistake."""
 SHARES = 10_000
 """Sum of the shares of an improved policy."""
 
-_FLAGS = (0, POLICY_TARGET, POLICY_TARGET | IMPROVED_POLICY, POLICY_TARGET | PRUNED_TARGET)
+_FLAGS = (
+    POLICY_TARGET | IMPROVED_POLICY | PRUNED_TARGET | SEARCH_DIFFERS | PLAYED_ON,
+    POLICY_TARGET | IMPROVED_POLICY,
+)
+"""All bits that may be set, in format 2 and in format 1."""
+_KINDS_OF_TARGET = (
+    0,
+    POLICY_TARGET,
+    POLICY_TARGET | IMPROVED_POLICY,
+    POLICY_TARGET | PRUNED_TARGET,
+)
+"""What the bits of a policy target may be together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +76,7 @@ class GameRecord:
     root_values: npt.NDArray[np.float32]
     """[plies] value of the root after search, for the side to move, in [-1, 1]."""
     flags: npt.NDArray[np.uint8]
-    """[plies] POLICY_TARGET, IMPROVED_POLICY, PRUNED_TARGET, PLAYED_ON."""
+    """[plies] POLICY_TARGET, IMPROVED_POLICY, PRUNED_TARGET, SEARCH_DIFFERS, PLAYED_ON."""
     versions: npt.NDArray[np.uint32]
     """[plies] weights version that answered the last evaluation of that move's search."""
     outcome: int
@@ -73,6 +89,20 @@ class GameRecord:
     """Who played it, for people: host and process."""
     seconds: float = 0.0
     """Wall clock the game took."""
+    prior_kl: npt.NDArray[np.float16] = not_known(np.float16)
+    """[plies] KL(pi || P) in nats: how far the visits (pi) are from what the network said before the search,
+    without noise (P); NaN where it is not known. This and the next three columns may be left out."""
+    prior_values: npt.NDArray[np.float16] = not_known(np.float16)
+    """[plies] what the network itself said the root is worth, for the side to move, in [-1, 1]; or NaN."""
+    mean_depths: npt.NDArray[np.float16] = not_known(np.float16)
+    """[plies] plies that a simulation went down from the root, in the mean; or NaN."""
+    max_depths: npt.NDArray[np.uint8] = not_known(np.uint8)
+    """[plies] plies that the deepest simulation went down, 255 for more, 0 where it is not known."""
+
+    def __post_init__(self) -> None:
+        for name in UNKNOWN:
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, np.full(self.plies, UNKNOWN[name], _COLUMNS[name]))
 
     @property
     def plies(self) -> int:
@@ -91,10 +121,10 @@ _Column = Annotated[bytes, Meta(max_length=MAX_RECORD)]
 _PlyCount = Annotated[int, Meta(ge=1, le=65535)]
 
 
-class _Wire(Struct, frozen=True, forbid_unknown_fields=True):
-    """The map as it travels; columns little-endian. Strict: what is stored is what was understood."""
+class _Wire1(Struct, frozen=True, forbid_unknown_fields=True):
+    """The map of format 1; columns little-endian. Strict: what is stored is what was understood."""
 
-    format: Annotated[int, Meta(ge=FORMAT, le=FORMAT)]
+    format: Annotated[int, Meta(ge=1, le=2)]
     uid: Uid
     game: Name
     start: Annotated[str, Meta(max_length=200)]
@@ -114,6 +144,15 @@ class _Wire(Struct, frozen=True, forbid_unknown_fields=True):
     versions: _Column
 
 
+class _Wire(_Wire1, frozen=True, forbid_unknown_fields=True):
+    """The map as it travels now: that of format 1, and what only the search knows of the network."""
+
+    prior_kl: _Column
+    prior_values: _Column
+    mean_depths: _Column
+    max_depths: _Column
+
+
 _COLUMNS: dict[str, np.dtype[Any]] = {
     "actions": np.dtype("<u2"),
     "visited": np.dtype("<u2"),
@@ -122,12 +161,21 @@ _COLUMNS: dict[str, np.dtype[Any]] = {
     "root_values": np.dtype("<f4"),
     "flags": np.dtype("u1"),
     "versions": np.dtype("<u4"),
+    "prior_kl": np.dtype("<f2"),
+    "prior_values": np.dtype("<f2"),
+    "mean_depths": np.dtype("<f2"),
+    "max_depths": np.dtype("u1"),
 }
-_PER_PLY = ("actions", "visited", "root_values", "flags", "versions")
+_OF_VISITS = ("visit_actions", "visits")
+PER_PLY = tuple(name for name in _COLUMNS if name not in _OF_VISITS)
+"""Columns with an entry for each ply."""
 _PLAIN = ("uid", "game", "start", "max_plies", "simulations", "outcome", "reason", "seed", "source")
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_Wire)
+_decoder1 = msgspec.msgpack.Decoder(_Wire1)
+_BEGINS_AS_1 = b"\xde\x00\x12\xa6format\x01"
+"""First bytes of a record of format 1: a map of 18 entries and the first of them."""
 
 
 def to_bytes(record: GameRecord) -> bytes:
@@ -148,18 +196,23 @@ def to_bytes(record: GameRecord) -> bytes:
 def from_bytes(data: bytes | memoryview) -> GameRecord:
     """The record in `data`; its columns are read-only and do not keep `data` alive.
 
-    Raises BadRecord unless `data` is exactly what `to_bytes` makes of that record. Says nothing about the
-    rules of the game: that is verified by the trainer.
+    Raises BadRecord unless `data` is exactly what `to_bytes` makes of that record, or made of it when it
+    wrote format 1. Says nothing about the rules of the game: that is verified by the trainer.
     """
     _check_size(data)
+    wire: _Wire1
+    is_older = bytes(data[: len(_BEGINS_AS_1)]) == _BEGINS_AS_1
     try:
-        wire = _decoder.decode(data)
+        wire = _decoder1.decode(data) if is_older else _decoder.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadRecord(str(error)) from error
     fields: dict[str, Any] = {name: getattr(wire, name) for name in _PLAIN}
-    fields |= {name: _column(name, getattr(wire, name)) for name in _COLUMNS}
+    names = [name for name in _COLUMNS if not (is_older and name in UNKNOWN)]
+    fields |= {name: _column(name, getattr(wire, name)) for name in names}
+    if not is_older and not (wire.format == FORMAT and all(len(fields[name]) for name in UNKNOWN)):
+        raise BadRecord("not in canonical form: another format or an empty column")
     record = GameRecord(seconds=wire.seconds, **fields)
-    _check(record)
+    _check(record, wire.format)
     if _encoder.encode(wire) != data:
         raise BadRecord("not in canonical form")
     return record
@@ -190,7 +243,7 @@ def _column(name: str, data: bytes) -> npt.NDArray[Any]:
     return column
 
 
-def _check(record: GameRecord) -> None:
+def _check(record: GameRecord, record_format: int = FORMAT) -> None:
     """What holds for a record of any game. Raises BadRecord."""
     plies, total = record.plies, int(record.visited.sum(dtype=np.int64))
     if plies < 1:
@@ -198,23 +251,35 @@ def _check(record: GameRecord) -> None:
     if plies > record.max_plies:
         raise BadRecord(f"{plies} plies, the cap is {record.max_plies}", Code.TOO_LONG)
     for name in _COLUMNS:
-        length, expected = len(getattr(record, name)), plies if name in _PER_PLY else total
+        length, expected = len(getattr(record, name)), plies if name in PER_PLY else total
         if length != expected:
             raise BadRecord(f"column {name} has {length} entries, expected {expected}")
-    played_on = record.flags & np.uint8(PLAYED_ON)
-    if not np.isin(record.flags ^ played_on, _FLAGS).all():
-        raise BadRecord("an unknown flag is set")
-    if not (played_on == played_on[0]).all():
-        raise BadRecord("the flag of a game that is played on is set at some plies and not at others")
+    _check_flags(record, record_format)
     if not ((record.root_values >= -1) & (record.root_values <= 1)).all():
         raise BadRecord("a root value is not in [-1, 1]", Code.BAD_VALUES)
+    fault = fault_of(record.prior_kl, record.prior_values, record.mean_depths)
+    if fault:
+        raise BadRecord(fault, Code.BAD_VALUES)
     _check_visits(record)
+
+
+def _check_flags(record: GameRecord, record_format: int) -> None:
+    flags = record.flags
+    known = _FLAGS[1] if record_format == 1 else _FLAGS[0]
+    kinds = flags & np.uint8(POLICY_TARGET | IMPROVED_POLICY | PRUNED_TARGET)
+    if (flags & ~np.uint8(known)).any() or not np.isin(kinds, _KINDS_OF_TARGET).all():
+        raise BadRecord("an unknown flag is set")
+    played_on = flags & np.uint8(PLAYED_ON)
+    if not (played_on == played_on[0]).all():
+        raise BadRecord("the flag of a game that is played on is set at some plies and not at others")
 
 
 def _check_visits(record: GameRecord) -> None:
     """Visits are never 0 and their actions ascend within a ply, so that there is one way to write them."""
     if ((record.visited == 0) & (record.flags & POLICY_TARGET != 0)).any():
         raise BadRecord("a policy target without visits", Code.BAD_VISITS)
+    if ((record.visited == 0) & (record.flags & SEARCH_DIFFERS != 0)).any():
+        raise BadRecord("a ply without visits is said to differ from the network", Code.BAD_VISITS)
     if (record.visits == 0).any():
         raise BadRecord("an action with 0 visits is listed", Code.BAD_VISITS)
     ascending = record.visit_actions[1:] > record.visit_actions[:-1]

@@ -34,6 +34,11 @@ GAP = 0.02
 """Policy loss less the entropy of its targets, nats: what there is left to learn in the window."""
 VALUE_FELL = 0.8
 """The value loss of memorising is below this part of what it was."""
+HELD_OUT_ROSE = 1.05
+"""The value loss on held-out games of memorising is above this part of what it was, and above the loss in
+training."""
+NO_EFFECT = 0.05
+"""KL of visits and priors, nats, below which searching tells the network nothing new."""
 BY_HEART = frozenset({"tic_tac_toe"})
 """Games with so few positions that knowing them all is learning, and a draw is the right result."""
 
@@ -66,6 +71,8 @@ class Lesson:
     policy_entropy: float
     """Of the targets, so that no network has a smaller policy loss on them."""
     value_loss: float
+    held_out_value_loss: float | None = None
+    """On games never trained on; None: not known."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ def find_alerts(signs: Signs) -> list[Alert]:
     trained = [s for s in signs.stretches if s.games >= SMALLEST_STRETCH and 2 * s.untrained < s.games]
     signs = Signs(signs.game, trained, signs.lessons, signs.lag, signs.samples_per_position)
     checks: list[Callable[[Signs], Alert | None]] = [
-        _draw_collapse, _repetitions, _short_draws, _capped, _saturated, _stale, _memorising,
+        _draw_collapse, _no_effect, _repetitions, _short_draws, _capped, _saturated, _stale, _memorising,
     ]  # fmt: skip
     return [alert for check in checks if (alert := check(signs)) is not None]
 
@@ -106,6 +113,24 @@ def _draw_collapse(signs: Signs) -> Alert | None:
         "first look for a bug in values or rules; then fewer steps a game (--samples-per-position), "
         "--self-play.fpu reduction, a longer --self-play.temperature-plies, a lower --lr; do not raise the "
         "simulations before less than 70 % are draws; or go back to a checkpoint from before it",
+    )
+
+
+def _no_effect(signs: Signs) -> Alert | None:
+    recent = signs.stretches[-IN_A_ROW:]
+    known = [kl for stretch in recent if (kl := stretch.roots.mean_kl) is not None]
+    if signs.game in BY_HEART or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
+        return None
+    kls, roots = ", ".join(f"{kl:.3f}" for kl in known), recent[-1].roots
+    moves, differs = roots.mean_visited or 0.0, roots.differs / max(1, roots.compared)
+    return Alert(
+        "search without effect",
+        f"KL of visits and priors {kls} nats in the last {IN_A_ROW} stretches (limit {NO_EFFECT}); "
+        f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}",
+        "too few simulations for so many moves, or moves that were never tried count as lost, so that the "
+        "search follows the network; what is learned is what is known already",
+        "more --self-play.simulations or --self-play.root gumbel; --self-play.fpu reduction (an absolute one "
+        "must fit values in -1..1); more --self-play.root-noise",
     )
 
 
@@ -176,18 +201,37 @@ def _memorising(signs: Signs) -> Alert | None:
     if signs.game in BY_HEART or len(lessons) < 2 * IN_A_ROW:
         return None
     before, now = lessons[:-IN_A_ROW], lessons[-IN_A_ROW:]
-    gap = max(lesson.policy_loss - lesson.policy_entropy for lesson in now)
     value_was = sum(lesson.value_loss for lesson in before) / len(before)
     value_is = max(lesson.value_loss for lesson in now)
-    if gap >= GAP or value_is >= VALUE_FELL * value_was:
+    if value_is >= VALUE_FELL * value_was:
+        return None
+    seen = _held_out_rose(before, now) or _at_the_floor(now)
+    if not seen:
         return None
     reuse = (
         "" if signs.samples_per_position is None else f", {signs.samples_per_position:.1f} samples a position"
     )
     return Alert(
         "memorising",
-        f"policy loss only {gap:.3f} above the entropy of its targets, value loss {value_was:.2f} -> "
-        f"{value_is:.2f}{reuse}",
+        f"{seen}, value loss {value_was:.2f} -> {value_is:.2f}{reuse}",
         "the network knows the games in the window by heart; new games will surprise it",
         "a smaller --samples-per-position (1 to 2), a larger --window-positions, or a smaller network",
     )
+
+
+def _at_the_floor(now: Sequence[Lesson]) -> str:
+    """What is seen of a policy that has nothing left to learn, "" if it has."""
+    gap = max(lesson.policy_loss - lesson.policy_entropy for lesson in now)
+    return "" if gap >= GAP else f"policy loss only {gap:.3f} above the entropy of its targets"
+
+
+def _held_out_rose(before: Sequence[Lesson], now: Sequence[Lesson]) -> str:
+    """What is seen of a value loss that rises on held-out games, "" if it does not."""
+    was = [one.held_out_value_loss for one in before if one.held_out_value_loss is not None]
+    is_now = [one.held_out_value_loss for one in now if one.held_out_value_loss is not None]
+    if len(was) < IN_A_ROW or len(is_now) < IN_A_ROW:
+        return ""
+    mean, least = sum(was) / len(was), min(is_now)
+    if least <= HELD_OUT_ROSE * max(mean, *(lesson.value_loss for lesson in now)):
+        return ""
+    return f"value loss on games never trained on {mean:.2f} -> {least:.2f}"

@@ -9,6 +9,8 @@ import numpy as np
 
 from games.spec import Game
 from protocol.records import GameRecord
+from runtime.roots import RootSums
+from runtime.variety import Variety
 
 SATURATED = 0.99
 """A root value beyond this, either way, says that the game is decided."""
@@ -39,6 +41,8 @@ class Stretch:
     """Newest weights that played in it."""
     untrained: int = 0
     """Games that the network before all training (version 0) has begun."""
+    roots: RootSums = field(default_factory=RootSums)
+    variety: Variety = field(default_factory=Variety)
 
     def add(self, record: GameRecord, first_mover: int = 1) -> None:
         """Count one more game; `first_mover`: +1 if its first move is the first player's, else -1."""
@@ -48,6 +52,8 @@ class Stretch:
         self.reasons[record.reason] += 1
         self.version = max(self.version, int(record.versions.max()))
         self.untrained += int(record.versions[0]) == 0
+        self.roots.add(record)
+        self.variety.add(record)
         values = record.root_values[: max(0, record.plies - END_PLIES)]
         sure = np.flatnonzero(np.abs(values) > SATURATED)
         self.values += len(values)

@@ -38,6 +38,7 @@ def rows(figures: Figures) -> list[tuple[str, str]]:
         ("window", f"{_count(trainer.get('window_positions'))} positions"),
         ("step", _count(trainer.get("step"))),
         ("loss", f"policy {losses[0]}, value {losses[1]}"),
+        ("search", _search(trainer.get("search") or {})),
         ("samples per position", _number(trainer.get("samples_per_position"), 2)),
         ("weights version", _count(figures.get("weights_version"))),
         *(("gate", _gate(gate)) for gate in [figures.get("gate")] if gate),
@@ -93,6 +94,14 @@ def _resignation(figures: Figures) -> list[tuple[str, str]]:
     from_value = _number(figures.get("threshold") or None, 3)
     played_on = _count(figures.get("played_on"))
     return [("resignation", f"from {from_value}, mistakes {rate} of {played_on} games played on")]
+
+
+def _search(search: Figures) -> str:
+    """What searching adds to the network, in the newest games."""
+    if search.get("kl") is None:
+        return "-"
+    differs = 100 * (search.get("differs") or 0.0)
+    return f"KL {search['kl']:.2f}, {_number(search.get('moves'), 1)} moves, other choice {differs:.0f} %"
 
 
 def _reasons(reasons: Figures) -> str:

@@ -70,6 +70,8 @@ def backup(control, edges, path, depth, value):
         value = -value
     control.root_visits += 1
     control.root_value_sum -= value
+    control.depth_sum += depth
+    control.deepest = max(control.deepest, depth)
 
 
 def expand(control, nodes, edges, actions, priors):

@@ -56,6 +56,9 @@ CONTROL = np.dtype(
         # the leaf that waits for its evaluation
         ("depth", np.int32),  # edges on the path to it
         ("leaf_count", np.int32),  # its legal actions
+        # how far down this search's simulations went
+        ("deepest", np.int32),
+        ("depth_sum", np.int64),
     ],
     align=True,
 )

@@ -12,11 +12,14 @@ from search.evaluator import Evaluator
 from search.final_move import Candidates, agrees, is_drawn
 from search.gumbel import RootScores, integer_shares
 from search.gumbel_tree import GumbelTree
+from search.insight import Insight, NetView, insight
 from search.pruning import without_forced
 from search.tree import SearchTree
 
 AGREEMENT_CHECKS = 8
 """How often, at most, a search that is extended is looked at."""
+PROVEN_DEPTHS = (1.0, 1)
+"""Mean and largest depth of a search that only looked for a win in one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,8 @@ class SearchResult:
     """Whether forced playouts were taken out of `visits`."""
     candidates: Candidates | None = None
     """What `final_move` chooses from, if not by visits; None also where a win in one was found."""
+    insight: Insight | None = None
+    """What the search did to the network's opinion; None where there was no search."""
 
 
 async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = False) -> SearchResult:
@@ -50,21 +55,31 @@ async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = Fal
     """
     if not tree.is_expanded:
         tree.expand_root(*await evaluator.evaluate(tree.root_leaf()))
+    view = tree.view_of_net()
     winning = tree.winning_action()
     if winning is not None:
-        return _proven(winning, tree, is_cheap)
+        return _told(_proven(winning, tree, is_cheap), view, PROVEN_DEPTHS)
     tree.begin(is_cheap=is_cheap)
+    tree.start_depths()
     leaf = tree.select()
     while leaf is not None:  # here, not in a coroutine of its own: each leaf would wake one more
         priors, value = await evaluator.evaluate(leaf)
         leaf = tree.resume(priors, value)
-    if isinstance(tree, GumbelTree):
-        return _improved(tree, is_cheap)
-    result = _counted(tree, is_cheap)
+    result = _improved(tree, is_cheap) if isinstance(tree, GumbelTree) else _counted(tree, is_cheap)
+    result = _told(result, view, tree.mean_and_max_depth())
     settings = tree.settings
-    if is_cheap or settings.final_move != "max_robust" or is_drawn(settings, tree.ply):
+    if (
+        isinstance(tree, GumbelTree)
+        or is_cheap
+        or settings.final_move != "max_robust"
+        or is_drawn(settings, tree.ply)
+    ):
         return result
     return await _extended(result, tree, evaluator)
+
+
+def _told(result: SearchResult, view: NetView, depths: tuple[float, int]) -> SearchResult:
+    return replace(result, insight=insight(view, result.actions, result.visits, depths))
 
 
 async def _extended(result: SearchResult, tree: SearchTree, evaluator: Evaluator) -> SearchResult:

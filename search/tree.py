@@ -15,6 +15,7 @@ import numpy.typing as npt
 from games.spec import PLY_CAP, Game, State, outcome_for_first_player
 from protocol.settings import SelfPlaySettings
 from search.compiled import kernels_for
+from search.insight import NetView
 from search.layout import CONTROL, EDGE, FULL, NODE, UNEXPANDED
 from search.leaf_batch import Leaf
 from search.settings import EXPLORATIONS
@@ -45,6 +46,7 @@ class SearchTree:
         self._line = np.zeros((settings.max_plies + 2, game.state_words), np.uint64)
         self._words = np.zeros(game.feature_words(settings.history), np.uint64)
         self._actions = np.zeros(game.max_legal, np.uint16)
+        self._visits_before = 0
         self._root_actions = np.zeros(game.max_legal, np.uint16)
         self._resume = self._kernels.resume
         self._is_extended = False
@@ -158,6 +160,28 @@ class SearchTree:
         """Go on with a search that is over. No record has room for these visits: `advance` keeps none."""
         self._control["remaining"] = simulations
         self._is_extended = True
+
+    def view_of_net(self) -> NetView:
+        """What the network said about the root, to be asked for before `begin`, which adds noise.
+
+        Its value is what is left of the root's sum without that of its edges: a kept subtree has it, too.
+        """
+        first, count = self._nodes[0]
+        edges = self._edges[first : first + count]
+        value = float(self._control["root_value_sum"]) - float(edges["value_sum"].sum())
+        return NetView(edges["action"].copy(), edges["prior"].copy(), min(1.0, max(-1.0, value)))
+
+    def start_depths(self) -> None:
+        """To be called after `begin`: `mean_and_max_depth` counts from here."""
+        control = self._control
+        control["depth_sum"] = control["deepest"] = 0
+        self._visits_before = int(control["root_visits"])
+
+    def mean_and_max_depth(self) -> tuple[float, int]:
+        """(mean, largest) plies that simulations went down from the root since `start_depths`."""
+        control = self._control
+        simulations = int(control["root_visits"]) - self._visits_before
+        return int(control["depth_sum"]) / max(1, simulations), int(control["deepest"])
 
     def winning_action(self) -> int | None:
         """An action that wins at once, if there is one."""

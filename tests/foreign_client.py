@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import random
 import struct
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 import msgpack
 import zmq
 
-PROTOCOL = 1
+PROTOCOL = 2
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 SAY_HELLO_AGAIN = ("hello_required", "session_unknown")
 Message = tuple[dict, list[bytes]]
@@ -149,6 +150,16 @@ def spread(total: int, cells: list[int]) -> dict[int, int]:
     return {cell: count for cell, count in visits.items() if count}
 
 
+def divergence(visits: dict[int, int], priors: dict[int, float]) -> float:
+    """KL of the shares of the visits and the priors, nats."""
+    all_visits, all_priors = sum(visits.values()), sum(priors.values())
+    kl = 0.0
+    for cell, count in visits.items():
+        share = count / all_visits
+        kl += share * math.log(share / max(priors[cell] / all_priors, 1e-8))
+    return max(0.0, kl)
+
+
 @dataclass
 class Evaluation:
     """What the server said about one position."""
@@ -174,6 +185,8 @@ class Game:
     root_values: list[float] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    kls: list[float] = field(default_factory=list)
+    said_values: list[float] = field(default_factory=list)
 
     def record(self) -> bytes:
         """Return the record's bytes."""
@@ -182,7 +195,7 @@ class Game:
         counts = [visits[cell] for visits in self.visits for cell in sorted(visits)]
         return msgpack.packb(
             {
-                "format": 1,
+                "format": 2,
                 "uid": self.uid,
                 "game": self.game,
                 "start": self.start,
@@ -200,6 +213,10 @@ class Game:
                 "root_values": struct.pack(f"<{plies}f", *self.root_values),
                 "flags": struct.pack(f"<{plies}B", *self.flags),
                 "versions": struct.pack(f"<{plies}I", *self.versions),
+                "prior_kl": struct.pack(f"<{plies}e", *self.kls),
+                "prior_values": struct.pack(f"<{plies}e", *self.said_values),
+                "mean_depths": b"\x00\x7e" * plies,
+                "max_depths": bytes(plies),
             }
         )
 
@@ -271,7 +288,11 @@ class Client:
             game.actions.append(action)
             game.visits.append(visits)
             game.root_values.append(max(-1.0, min(1.0, said.wdl[0] - said.wdl[2])))
-            game.flags.append(1)
+            game.said_values.append(game.root_values[-1])
+            priors = dict(zip(legal, said.priors, strict=True))
+            game.kls.append(divergence(visits, priors))
+            most = max(sorted(visits), key=lambda cell: visits[cell])
+            game.flags.append(9 if priors[most] < max(said.priors) else 1)
             game.versions.append(said.version)
             board = [*board[:action], mover, *board[action + 1 :]]
             boards.append(board)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import math
 import os
 import random
 import socket
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgpack
 import pytest
 from foreign_client import Channel, Client, Game, Goodbye, Refused, announced
 
@@ -229,7 +231,7 @@ def test_a_message_on_the_wrong_port_or_with_a_frame_too_many_is_refused(client:
     ("changes", "code", "words"),
     [
         (
-            {"protocol": 2, "name": ["new", "kind"], "role": "oracle"},
+            {"protocol": 3, "name": ["new", "kind"], "role": "oracle"},
             "protocol_too_new",
             "upgrade the server",
         ),
@@ -241,7 +243,7 @@ def test_a_message_on_the_wrong_port_or_with_a_frame_too_many_is_refused(client:
 def test_a_hello_of_the_wrong_shape_is_answered(
     client: Client, port: int, changes: dict, code: str, words: str
 ) -> None:
-    hello = {"type": "hello", "protocol": 1, "role": "client", "name": "foreign"} | changes
+    hello = {"type": "hello", "protocol": 2, "role": "client", "name": "foreign"} | changes
     for bulk in (0, 1):
         channel = Channel(f"tcp://127.0.0.1:{port + bulk}")
         channel.send(hello)
@@ -255,13 +257,16 @@ def test_a_hello_of_the_wrong_shape_is_answered(
 def _rejections(game: Game) -> dict[str, Game]:
     """Return one broken copy of a good game for each code that its rules can break."""
     last = len(game.actions) - 1
-    cut = {key: getattr(game, key)[:3] for key in ("actions", "visits", "root_values", "flags", "versions")}
+    columns = ("actions", "visits", "root_values", "flags", "versions", "kls", "said_values")
+    cut = {key: getattr(game, key)[:3] for key in columns}
     free = next(cell for cell in range(9) if cell not in game.actions)
     on = {"actions": [*game.actions, free], "visits": [*game.visits, {free: SIMULATIONS}]}
     on |= {
         "root_values": [*game.root_values, 0.0],
         "flags": [*game.flags, 1],
         "versions": [*game.versions, 0],
+        "kls": [*game.kls, 0.5],
+        "said_values": [*game.said_values, 0.0],
     }
     twice = [game.actions[0], game.actions[0], *game.actions[2:]]
     many = [*game.visits[:last], {game.actions[last]: 999}]
@@ -285,6 +290,11 @@ def test_broken_games_are_rejected_with_their_code(client: Client, stored: Game)
         ack = client.put(game.uid, game.record())
         got[code] = (ack["status"], ack["reason"].split(":")[0])
     assert got == {code: ("rejected", code) for code in got}
+    for broken in (
+        changed(stored, kls=[21.0, *stored.kls[1:]]),
+        changed(stored, flags=[17, *stored.flags[1:]]),
+    ):
+        assert client.put(broken.uid, broken.record())["status"] == "rejected"
     game = changed(stored)
     ack = client.put(game.uid, game.record(), sha256=bytes(32))
     assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "bad_hash")
@@ -295,6 +305,19 @@ def test_broken_games_are_rejected_with_their_code(client: Client, stored: Game)
     assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "bad_record")
     ack = client.put(game.uid, b"\x80")
     assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "bad_record")
+
+
+def test_what_is_not_known_may_be_left_out(client: Client, stored: Game) -> None:
+    """NaN for each ply, or a record of format 1."""
+    nans = [math.nan] * len(stored.actions)
+    game = changed(stored, kls=nans, said_values=nans)
+    assert client.put(game.uid, game.record())["status"] == "stored"
+    older = changed(stored, flags=[1] * len(nans))
+    columns = msgpack.unpackb(older.record())
+    for name in ("prior_kl", "prior_values", "mean_depths", "max_depths"):
+        del columns[name]
+    record = msgpack.packb({**columns, "format": 1})
+    assert client.put(older.uid, record)["status"] == "stored"
 
 
 def test_a_wrong_sum_of_visits_is_told_with_the_right_ones(client: Client, stored: Game) -> None:

@@ -88,6 +88,9 @@ class TrainerConfig:
     """Growth per new position of `window_growth` once `window_min` is reached, 0..1 (KataGo: 0.4)."""
     visited_per_position: float = 0.0
     """Room for visited actions in the window, per position; 0: the game's mean number of legal ones."""
+    surprise_share: float = 0.0
+    """Share of the samples, 0..1, that are drawn within their game in proportion to KL(pi || P): how far the
+    search got away from what the network had said (KataGo: 0.5; AlphaZero: 0, all positions alike)."""
     symmetric: Literal["auto", "on", "off"] = "auto"
     """See samples through random symmetries of the board: auto does where the game has any, which are
     tic-tac-toe (8) and Connect Four (2), not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
@@ -134,7 +137,7 @@ class TrainerConfig:
         ):
             if getattr(self, name) < 0:
                 raise Fatal(f"--{name.replace('_', '-')} must not be negative", Exit.CONFIG)
-        for name in ("value_q_share", "capped_value_weight", "window_beta"):
+        for name in ("value_q_share", "capped_value_weight", "window_beta", "surprise_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise Fatal(f"--{name.replace('_', '-')} must be in 0..1", Exit.CONFIG)
         if not 0 < self.win_discount <= 1:

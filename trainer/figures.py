@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from runtime.stretches import Stretch
+from trainer.game_figures import figures_of_games
 from trainer.learning import Turn
 from trainer.store import Totals
 from trainer.train import HeldOutFigures, StepFigures
@@ -30,6 +32,10 @@ class Figures:
     samples: int = 0
     architecture: str = ""
     rejected: Mapping[str, int] = field(default_factory=dict)
+    probe_values: Mapping[str, float] = field(default_factory=dict)
+    """What the network published last says of positions whose value is known."""
+    newest_games: Mapping[str, Any] = field(default_factory=lambda: figures_of_games(Stretch(), None))
+    """What the newest games look like (`trainer.game_figures`)."""
     alerts: list[str] = field(default_factory=list)
     """Signs that the run does not learn, seen now."""
     resignation: Mapping[str, float | int | None] = field(default_factory=dict)
@@ -51,6 +57,7 @@ class Figures:
         games = totals.games.total()
         hours = max(now - self.started, 1.0) / 3600
         steps, held_out = self.steps, self.held_out
+        shares = self.turn.outcome_shares if self.turn else {}
         return {
             "games": games,
             "positions": totals.positions,
@@ -66,12 +73,18 @@ class Figures:
             "value_loss": round(steps.value_loss, 5) if steps else None,
             "held_out_policy_loss": round(held_out.policy_loss, 5) if held_out else None,
             "held_out_value_loss": round(held_out.value_loss, 5) if held_out else None,
-            "moves_left_loss": _rounded(steps.moves_left_loss if steps else None),
-            "soft_policy_loss": _rounded(steps.soft_policy_loss if steps else None),
-            "held_out_moves_left_loss": _rounded(held_out.moves_left_loss if held_out else None),
-            "held_out_soft_policy_loss": _rounded(held_out.soft_policy_loss if held_out else None),
+            "moves_left_loss": _round(steps.moves_left_loss if steps else None),
+            "soft_policy_loss": _round(steps.soft_policy_loss if steps else None),
+            "held_out_moves_left_loss": _round(held_out.moves_left_loss if held_out else None),
+            "held_out_soft_policy_loss": _round(held_out.soft_policy_loss if held_out else None),
+            "value_spread": round(held_out.value_spread, 5) if held_out else None,
+            "value_material_r": _round(held_out.material_r) if held_out else None,
+            "probe_values": {name: round(value, 4) for name, value in self.probe_values.items()},
             "policy_entropy": round(steps.policy_entropy, 5) if steps else None,
             "gradient_norm": round(steps.gradient_norm, 5) if steps else None,
+            "weight_norm": round(self.turn.weight_norm, 4) if self.turn else None,
+            "window_outcomes": {name: _round(shares.get(outcome)) for outcome, name in OUTCOMES.items()},
+            **self.newest_games,
             "samples_per_position": round(self.samples / max(totals.positions, 1), 3),
             "weights_version": self.weights_version,
             "rejected": dict(self.rejected),
@@ -82,8 +95,8 @@ class Figures:
         }
 
 
-def _rounded(loss: float | None) -> float | None:
-    return None if loss is None else round(loss, 5)
+def _round(figure: float | None) -> float | None:
+    return None if figure is None else round(figure, 5)
 
 
 def log_line(figures: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from trainer.config import TrainerConfig
 from trainer.held_out import HeldOut
 from trainer.optimizers import RECIPES, Recipe
 from trainer.pacing import Growth, Pace
+from trainer.probes import Probes
 from trainer.sampler import Sampler
 from trainer.store import StoreReader
 from trainer.train import HeldOutFigures, Learner, StepFigures, choose_device
@@ -70,6 +71,10 @@ class Turn:
     more: bool
     """Whether further steps could be made at once."""
     waiting_for: str
+    outcome_shares: dict[int, float]
+    """Of the positions in the window, by the outcome of their game (+1, 0, -1 for the first player)."""
+    weight_norm: float
+    """Of all weights that are trained."""
     version: int | None = None
     """In rounds: the weights version that is due by now; None when time or steps decide, or amid a round."""
 
@@ -85,10 +90,17 @@ class Learning:
         """Goes on from the newest checkpoint in `folder`, or begins with a new network."""
         self._config = config
         self._folder = folder
+        self._game = game
+        self._probes = Probes.of(game, history)
         recipe = recipe_of(config)
         self._recipe = recipe
         self._pace = Pace(recipe.batch, config.samples_per_position, config.min_positions)
-        self.window = Window(game, config.window_positions, config.visited_per_position)
+        self.window = Window(
+            game,
+            config.window_positions,
+            config.visited_per_position,
+            with_surprise=config.surprise_share > 0,
+        )
         self._held_out = HeldOut(game, config.held_out, config.window_positions, config.visited_per_position)
         self._growth: Growth | None = None
         if config.window_growth:
@@ -186,7 +198,8 @@ class Learning:
                 Exit.INTERNAL,
             )
         drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
-        return Turn(self.step, drawn_from, figures, more, waiting_for, version)
+        shares, norm = self.window.outcome_shares, self._learner.weight_norm()
+        return Turn(self.step, drawn_from, figures, more, waiting_for, shares, norm, version)
 
     def _grow(self, positions: int) -> None:
         """Draw from as many of the newest positions as `positions` that ever came in call for."""
@@ -203,14 +216,21 @@ class Learning:
 
     def make_step(self) -> None:
         """One step, whatever the pace."""
-        samples = self._sampler.sample(self.window, self._rng, self._recipe.batch, self._newest)
+        samples = self._sampler.sample(
+            self.window, self._rng, self._recipe.batch, self._newest, self._config.surprise_share
+        )
         self._learner.train(samples)
         self.samples += self._recipe.batch
 
     def held_out(self) -> HeldOutFigures | None:
         """The loss on games never trained on; None while there are too few."""
         samples = self._held_out.newest(self._sampler)
-        return None if samples is None else self._learner.evaluate(samples)
+        return None if samples is None else self._learner.evaluate(samples, self._game.material)
+
+    def probe_values(self) -> dict[str, float]:
+        """What the network that plays says of positions whose value is known, by name."""
+        values = self._learner.values(self._probes.words).tolist()
+        return dict(zip(self._probes.names, values, strict=True))
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
         """`(version, step, file)` of the network that plays (with `ema` the average), numbered anew."""

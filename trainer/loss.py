@@ -113,3 +113,12 @@ def value_loss(value_logits: Tensor, wdl: Tensor, weights: Tensor) -> Tensor:
     else:
         each = (torch.tanh(value_logits[:, 0]) - (wdl[:, 0] - wdl[:, 2])).square()
     return (weights * each).mean()
+
+
+def values_of(value_logits: Tensor) -> Tensor:
+    """float32[n] values for the side to move: win minus loss, or the tanh of a single number."""
+    logits = value_logits.float()
+    if logits.shape[1] == 3:
+        wdl = functional.softmax(logits, dim=1)
+        return wdl[:, 0] - wdl[:, 2]
+    return torch.tanh(logits[:, 0])

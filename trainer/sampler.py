@@ -1,4 +1,5 @@
-"""Draws training batches from the replay window: uniform over positions, features made on the spot.
+"""Draws training batches from the replay window: uniform over positions or partly by surprise, features made
+on the spot.
 
 Nothing is stored ready-made: playing a game again costs some microseconds, while features of twenty
 million chess positions would take 19 GB.
@@ -15,6 +16,7 @@ from games.jit import specialise
 from games.spec import Game
 from protocol.records import GameRecord
 from trainer import sampler_kernel
+from trainer.surprise import redrawn
 from trainer.window import Window
 
 
@@ -41,6 +43,16 @@ class Samples:
     """[entries]"""
     shares: npt.NDArray[np.float32]
     """[entries] share of the root's visits, 0 for an action without; they add up to 1 in each row."""
+
+
+def by_surprise(
+    window: Window, first: int, numbers: npt.NDArray[np.int64], draws: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    """In place of each position one of its game, none before `first` (`trainer.surprise.redrawn`)."""
+    rings = window.rings
+    games = rings.game[numbers % window.capacity]
+    bounds = rings.game_first[games], rings.game_plies[games].astype(np.int64)
+    return redrawn(window.surprise, bounds, first, numbers, draws)
 
 
 class Sampler:
@@ -71,12 +83,20 @@ class Sampler:
         self.make(window, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
     def sample(
-        self, window: Window, rng: np.random.Generator, count: int, newest: int | None = None
+        self,
+        window: Window,
+        rng: np.random.Generator,
+        count: int,
+        newest: int | None = None,
+        surprise_share: float = 0.0,
     ) -> Samples:
         """`count` positions, drawn uniformly and with replacement from a window that is not empty, or from
-        the `newest` positions in it."""
+        the `newest` positions in it; `surprise_share` of them by surprise (the window must keep it)."""
         first = window.first_position if newest is None else window.newest(newest)
         numbers = rng.integers(first, window.next_position, count)
+        if surprise_share:
+            chosen = rng.random(count) < surprise_share
+            numbers[chosen] = by_surprise(window, first, numbers[chosen], rng.random(int(chosen.sum())))
         symmetries = rng.integers(0, len(self._cell_maps), count)
         return self.make(window, numbers, symmetries)
 

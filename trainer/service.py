@@ -255,6 +255,7 @@ class Service:
         self._figures.held_out = (
             await self._in_learning_thread(run.learning.held_out) or self._figures.held_out
         )
+        self._figures.probe_values = await self._in_learning_thread(run.learning.probe_values)
         info = WeightsInfo(
             version, step, hashlib.sha256(data).digest(), len(data), run.game.name, run.learning.architecture
         )
@@ -284,6 +285,7 @@ class Service:
         while True:
             await asyncio.sleep(STATUS_SECONDS)
             now = time.monotonic()
+            self._figures.newest_games = watch.figures()
             figures = self._figures.as_dict(run.store.totals, now)
             figures["alerts"] = self._figures.alerts = watch.alerts(figures)
             self._connection.send(TrainerStatus(figures))

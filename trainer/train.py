@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -15,8 +17,9 @@ from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
 from trainer.auxiliary import AuxiliaryLosses, auxiliary_losses
 from trainer.average import Average
-from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets
+from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets, values_of
 from trainer.optimizers import Recipe, make_optimizer
+from trainer.probes import correlation
 from trainer.sampler import Samples
 
 
@@ -40,6 +43,10 @@ class HeldOutFigures(NamedTuple):
 
     policy_loss: float
     value_loss: float
+    value_spread: float
+    """Standard deviation of the values: near 0 the network says the same of all positions."""
+    material_r: float | None
+    """Correlation of value and material; None if the game counts none, or it is the same everywhere."""
     moves_left_loss: float | None = None
     soft_policy_loss: float | None = None
 
@@ -51,6 +58,9 @@ class BatchLosses(NamedTuple):
     auxiliary: AuxiliaryLosses
     mean_weight: Tensor
     """Of a sample in the value loss."""
+
+
+Material = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]]
 
 
 def prepare_thread(threads: int) -> None:
@@ -131,12 +141,30 @@ class Learner:
         """Tensors of the network being trained, None when it is the one that plays."""
         return None if self._average is None else self.network.state_dict()
 
-    def evaluate(self, samples: Samples) -> HeldOutFigures:
+    def evaluate(self, samples: Samples, material: Material | None = None) -> HeldOutFigures:
         """Losses of the network as it would be published now. Changes nothing."""
         with torch.no_grad():
             parts, auxiliary, mean_weight = self._losses(self.playing.eval(), samples)
         more = self._of_trained_heads([loss.item() for loss in auxiliary])
-        return HeldOutFigures(parts.policy.item(), (parts.value / mean_weight).item(), *more)
+        values = self.values(samples.words)
+        r = None if material is None else correlation(values, material(samples.words))
+        losses = parts.policy.item(), (parts.value / mean_weight).item()
+        return HeldOutFigures(*losses, float(values.std()), r, *more)
+
+    def values(self, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+        """[n] values for the side to move of the positions `words [n, feature words]`, in [-1, 1], by the
+        network as it would be published now. Changes nothing."""
+        with torch.no_grad():
+            planes = unpack(words_tensor(words).to(self._device), self._shape)
+            _, logits = self.playing.eval()(planes.contiguous(memory_format=torch.channels_last))
+            values: npt.NDArray[np.float64] = values_of(logits).double().cpu().numpy()
+        return values
+
+    def weight_norm(self) -> float:
+        """Of all weights that are trained."""
+        with torch.no_grad():
+            squares = [parameter.square().sum() for parameter in self.network.parameters()]
+            return float(torch.stack(squares).sum().sqrt())
 
     def _losses(self, network: Network, samples: Samples) -> BatchLosses:
         words, targets = self._upload(samples)

@@ -15,12 +15,14 @@ from games.spec import PLY_CAP, RESIGNATION, Game, outcome_for_first_player
 from protocol.errors import Code
 from protocol.records import (
     IMPROVED_POLICY,
+    PER_PLY,
     PLAYED_ON,
     POLICY_TARGET,
     PRUNED_TARGET,
     SHARES,
     GameRecord,
 )
+from protocol.search_columns import fault_of
 from protocol.settings import SelfPlaySettings
 from trainer import verify_kernel as kernel
 
@@ -137,7 +139,7 @@ class Verifier:
             return Rejection(Code.BAD_RECORD, "a game without a move")
         if plies > min(record.max_plies, MAX_PLIES):
             return Rejection(Code.TOO_LONG, f"{plies} plies, but games end after {record.max_plies}")
-        for name in ("visited", "root_values", "flags", "versions"):
+        for name in PER_PLY[1:]:
             if len(getattr(record, name)) != plies:
                 return Rejection(
                     Code.BAD_RECORD, f"{name} has {len(getattr(record, name))} entries for {plies} plies"
@@ -155,6 +157,9 @@ class Verifier:
             return Rejection(
                 Code.BAD_VALUES, f"ply {ply}: root value {record.root_values[ply]} is not in [-1, 1]"
             )
+        fault = fault_of(record.prior_kl, record.prior_values, record.mean_depths)
+        if fault:
+            return Rejection(Code.BAD_VALUES, fault)
         if int(record.versions.max()) > newest_version:
             ply = int((record.versions > newest_version).argmax())
             return Rejection(

@@ -12,6 +12,7 @@ from games.spec import Game
 from protocol.records import GameRecord
 from runtime.alerts import IN_A_ROW, Alert, Lesson, Signs, find_alerts
 from runtime.stretches import Movers, Stretch
+from trainer.game_figures import figures_of_games
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,16 @@ class Watch:
                 self._stretches.append(self._open)
                 self._open = Stretch()
 
+    def figures(self) -> dict[str, Any]:
+        """What the newest full stretch of games looks like (before there is one: the one begun)."""
+        stretch = self._stretches[-1] if self._stretches else self._open
+        return figures_of_games(stretch, self.lag)
+
+    @property
+    def lag(self) -> float | None:
+        """Weights versions that the newest games are behind, in the middle; None for want of games."""
+        return statistics.median(self._lags) if len(self._lags) == NEWEST_GAMES else None
+
     def alerts(self, figures: Mapping[str, Any]) -> list[str]:
         """Short texts of what is seen now. What has come or gone since the last call is logged.
 
@@ -57,9 +68,8 @@ class Watch:
         if not self._size:
             return []
         self._note(figures)
-        lag = statistics.median(self._lags) if len(self._lags) == NEWEST_GAMES else None
         signs = Signs(
-            self._game, list(self._stretches), list(self._lessons), lag, figures["samples_per_position"]
+            self._game, list(self._stretches), list(self._lessons), self.lag, figures["samples_per_position"]
         )
         found = {alert.name: alert for alert in find_alerts(signs)}
         for name, alert in found.items():
@@ -74,5 +84,6 @@ class Watch:
         """Remember the figures of training if there have been steps enough since the last ones."""
         last = self._lessons[-1].step if self._lessons else -LESSON_STEPS
         if figures["policy_loss"] is not None and figures["step"] - last >= LESSON_STEPS:
-            names = ("step", "policy_loss", "policy_entropy", "value_loss")
-            self._lessons.append(Lesson(*(figures[name] for name in names)))
+            policy, entropy, value = (figures[n] for n in ("policy_loss", "policy_entropy", "value_loss"))
+            held_out = figures.get("held_out_value_loss")
+            self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))

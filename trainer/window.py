@@ -17,6 +17,7 @@ import numpy.typing as npt
 from games.spec import PLY_CAP, Game
 from protocol.records import POLICY_TARGET, GameRecord
 from trainer.starts import StartTable
+from trainer.surprise import running_surprise
 
 
 class Rings(NamedTuple):
@@ -65,10 +66,17 @@ class Window:
     positions             capacity (AlphaZero: the positions of its last 1,000,000 games)
     visited_per_position  room for visits, on average; 0 takes the game's mean number of legal actions
     plies_per_game        room in the game table: games shorter than this on average fill it first
+    with_surprise         keep what `trainer.surprise` draws by (4 bytes a position)
     """
 
     def __init__(
-        self, game: Game, positions: int, visited_per_position: float = 0.0, plies_per_game: float = 5.0
+        self,
+        game: Game,
+        positions: int,
+        visited_per_position: float = 0.0,
+        plies_per_game: float = 5.0,
+        *,
+        with_surprise: bool = False,
     ) -> None:
         visits = int(positions * (visited_per_position or game.mean_legal)) + 1
         games = int(positions / plies_per_game) + 1
@@ -89,6 +97,9 @@ class Window:
             game_start=np.zeros(games, np.int32),
         )
         self._starts = StartTable(game.notation, game.state_words)
+        self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
+        """[positions] sum of `trainer.surprise.surprises` of its game up to and with this ply; or empty."""
+        self._outcome_positions = [0, 0, 0]
         self._oldest_game = 0
         self._next_game = 0
         self._next_position = 0
@@ -136,9 +147,15 @@ class Window:
         return self._next_visit - int(self.rings.game_visit[self._oldest_game % len(self.rings.game_visit)])
 
     @property
+    def outcome_shares(self) -> dict[int, float]:
+        """Of the positions here, by the outcome of their game: +1, 0, -1 for the first player."""
+        total = max(1, self.positions)
+        return {outcome: self._outcome_positions[outcome + 1] / total for outcome in (1, 0, -1)}
+
+    @property
     def bytes_per_position(self) -> float:
         """Memory of all rings when full, divided by the capacity."""
-        return sum(ring.nbytes for ring in self.rings) / self.capacity
+        return (sum(ring.nbytes for ring in self.rings) + self.surprise.nbytes) / self.capacity
 
     @property
     def mean_visited(self) -> float:
@@ -165,6 +182,9 @@ class Window:
         self.rings.game_outcome[slot] = record.outcome
         self.rings.game_capped[slot] = record.reason == PLY_CAP
         self.rings.game_start[slot] = self._starts.add(record.start)
+        if len(self.surprise):
+            _put(self.surprise, self._next_position, running_surprise(record))
+        self._outcome_positions[record.outcome + 1] += plies
         self._next_game += 1
         self._next_position += plies
         self._next_visit += visits
@@ -176,7 +196,10 @@ class Window:
             or self._visits + visits > len(self.rings.visit_count)
             or self.games == len(self.rings.game_first)
         ):
-            self._starts.drop(int(self.rings.game_start[self._oldest_game % len(self.rings.game_start)]))
+            slot = self._oldest_game % len(self.rings.game_first)
+            self._starts.drop(int(self.rings.game_start[slot]))
+            outcome = int(self.rings.game_outcome[slot])
+            self._outcome_positions[outcome + 1] -= int(self.rings.game_plies[slot])
             self._oldest_game += 1
 
     def _write_columns(self, record: GameRecord) -> None:

@@ -7,6 +7,7 @@ from games.chess.encoding import PLANES_PER_POSITION, SCALAR_PLANES, encode
 from games.chess.ends import END_REASONS, end_reason
 from games.chess.generator import GENERATOR
 from games.chess.layout import STATE_WORDS, side_to_move, start
+from games.chess.material import PROBES, material
 from games.chess.movegen import MAX_LEGAL, legal_actions
 from games.chess.notation import NOTATION
 from games.chess.play import play
@@ -30,4 +31,6 @@ GAME = Game(
     rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode),
     notation=NOTATION,
     generator=GENERATOR,
+    probes=PROBES,
+    material=material,
 )

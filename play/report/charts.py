@@ -11,6 +11,8 @@ import numpy as np
 from play.report.bins import Bin, Binned
 from play.report.drawing import Chart, areas, chart, lines, over_bins
 from play.report.history import History
+from play.report.network import network_curves
+from play.report.roots import search_charts
 from play.report.sampling import VALUE_BINS, Sample, Sampled
 
 if TYPE_CHECKING:
@@ -42,14 +44,19 @@ def training_charts(history: History) -> list[Chart]:
             {
                 "policy loss": curve("trainer/policy_loss"),
                 "entropy of targets": curve("trainer/policy_entropy"),
+                "on games held out": curve("trainer/held_out_policy_loss"),
             },
             "nats",
         ),
         (
             "Value loss",
             "Of a win-draw-loss head: 1.10 is a guess, 0.4 to 0.9 healthy while games are decisive. Low with "
-            "many draws: it only says draw.",
-            {"value loss": curve("trainer/value_loss")},
+            "many draws: it only says draw. If it rises on games never trained on while it falls: learnt by "
+            "heart.",
+            {
+                "value loss": curve("trainer/value_loss"),
+                "on games held out": curve("trainer/held_out_value_loss"),
+            },
             "loss",
         ),
         ("Gradient norm", "Before clipping.", {"gradient norm": curve("trainer/gradient_norm")}, "norm"),
@@ -65,6 +72,7 @@ def training_charts(history: History) -> list[Chart]:
             {"window": curve("trainer/window_positions"), "all": curve("trainer/positions")},
             "positions",
         ),
+        *network_curves(history),
     ]  # fmt: skip
     return [chart(title, caption, _drawer(curves, y)) for title, caption, curves, y in found if _any(curves)]
 
@@ -74,7 +82,8 @@ def _any(curves: Curves) -> bool:
 
 
 def _drawer(curves: Curves, y: str) -> Callable[[Axes], None]:
-    return lambda axis: lines(axis, curves, STEPS, y)
+    there = {label: curve for label, curve in curves.items() if curve[0]}
+    return lambda axis: lines(axis, there, STEPS, y)
 
 
 def result_charts(bins: Sequence[Bin]) -> list[Chart]:
@@ -123,9 +132,13 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
     return [
         chart(
             "Unique openings",
-            f"Different first {plies} plies, as a share of the sampled games. Bins with few games look more "
-            "varied.",
-            curves("share", unique_openings=[one.unique_openings for one in found]),
+            f"Different first {plies} (and 20) plies, as a share of the sampled games. Bins with few games "
+            "look more varied.",
+            curves(
+                "share",
+                **{f"first_{plies}_plies": [one.unique_openings for one in found]},
+                first_20_plies=[one.stretch.variety.unique(20) for one in found],
+            ),
         ),
         chart(
             "Policy targets",
@@ -137,6 +150,7 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
             "Root moves that the search tried, in the mean. Very few: it only follows the network.",
             curves("moves", moves_with_visits=[one.mean_visited for one in found]),
         ),
+        *search_charts(labels, [sums.roots for sums in found]),
         chart(
             "Values that are sure",
             "Root values beyond 0.99 either way, without the last 4 plies of each game; and how many of "

@@ -11,6 +11,7 @@ from runtime.alerts import Lesson
 from runtime.runs import RunFolder
 
 STEP = "trainer/step"
+LEARNED = ("policy_loss", "policy_entropy", "value_loss")
 LESSONS = 30
 """Points of training that alerts compare."""
 
@@ -29,13 +30,22 @@ class History:
         known = [row for row in self.rows if name in row]
         return [row[STEP] for row in known], [row[name] for row in known]
 
+    def names(self, group: str) -> list[str]:
+        """Figures of a group that came at any time, `probe_values` -> `start`, `KQK`, in their order."""
+        prefix = f"{group}/"
+        return list({name: None for row in self.rows for name in row if name.startswith(prefix)})
+
     def lessons(self) -> list[Lesson]:
         """Losses at points spread over the last half of training."""
-        names = ("policy_loss", "policy_entropy", "value_loss")
-        known = [row for row in self.rows if all(f"trainer/{name}" in row for name in names)]
+        known = [row for row in self.rows if all(f"trainer/{name}" in row for name in LEARNED)]
         last = known[len(known) // 2 :]
         chosen = last[:: max(1, -(-len(last) // LESSONS))]
-        return [Lesson(int(row[STEP]), *(row[f"trainer/{name}"] for name in names)) for row in chosen]
+        return [_lesson(row) for row in chosen]
+
+
+def _lesson(row: dict[str, float]) -> Lesson:
+    policy, entropy, value = (row[f"trainer/{name}"] for name in LEARNED)
+    return Lesson(int(row[STEP]), policy, entropy, value, row.get("trainer/held_out_value_loss"))
 
 
 def read_history(run: RunFolder) -> History:

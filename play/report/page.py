@@ -133,8 +133,8 @@ def _notes(report: Report) -> str:
         f"Results, ends and lengths count all {games:,} games; what needs the records was taken from "
         f"{read:,} of them, evenly spread over {len(report.binned.bins)} bins of weights versions.",
         "A game that new weights came into counts for the newest of them.",
-        "How far the search moves away from the network (KL of visits and priors) cannot be told from "
-        "records: priors are not stored.",
+        "How far the search moves away from the network is told by records of format 2; games of older ones "
+        "are left out there.",
     ]
     if report.sample.damaged:
         notes.append(f"{report.sample.damaged} damaged games were left out: azplay games RUN verify.")

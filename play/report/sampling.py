@@ -13,7 +13,8 @@ from games import get_game
 from games.spec import Game
 from play.games.reading import PAGE, GamesFile, Stored
 from play.report.bins import Binned
-from protocol.records import POLICY_TARGET, BadRecord, GameRecord
+from protocol.records import BadRecord, GameRecord
+from runtime.roots import RootSums
 from runtime.stretches import Movers, Stretch
 
 VALUE_BINS = 20
@@ -28,11 +29,6 @@ class Sampled:
     stretch: Stretch = field(default_factory=Stretch)
     openings: set[bytes] = field(default_factory=set)
     """The first plies of each game."""
-    entropy: float = 0.0
-    """Sum over policy targets of the entropy of their visits, nats."""
-    visited: int = 0
-    """Sum over policy targets of the moves that have visits."""
-    targets: int = 0
     ages: float = 0.0
     """Sum over plies: games finished since the first one that the weights of the ply played in."""
     values: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
@@ -50,12 +46,16 @@ class Sampled:
         return len(self.openings) / max(1, self.games)
 
     @property
+    def roots(self) -> RootSums:
+        return self.stretch.roots
+
+    @property
     def mean_entropy(self) -> float:
-        return self.entropy / max(1, self.targets)
+        return self.roots.entropy / max(1, self.roots.targets)
 
     @property
     def mean_visited(self) -> float:
-        return self.visited / max(1, self.targets)
+        return self.roots.visited / max(1, self.roots.targets)
 
     @property
     def mean_age(self) -> float:
@@ -113,23 +113,11 @@ def add(sums: Sampled, record: GameRecord, first_mover: int, plies: int) -> None
     """Count a game. `plies`: how many make its opening; `first_mover`: +1 if the first player begins."""
     sums.stretch.add(record, first_mover)
     sums.openings.add(record.start.encode() + b"|" + record.actions[:plies].tobytes())
-    targets = (record.flags & POLICY_TARGET) != 0
-    sums.entropy += float(entropies(record)[targets].sum())
-    sums.visited += int(record.visited[targets].sum())
-    sums.targets += int(targets.sum())
     at = np.clip(((record.root_values + 1) * VALUE_BINS / 2).astype(np.int64), 0, VALUE_BINS - 1)
     movers = np.where(np.arange(record.plies) % 2, -first_mover, first_mover)
     sums.values += np.bincount(at, minlength=VALUE_BINS)
     sums.value_sums += np.bincount(at, record.root_values, VALUE_BINS)
     sums.outcome_sums += np.bincount(at, movers * record.outcome, VALUE_BINS).astype(np.int64)
-
-
-def entropies(record: GameRecord) -> npt.NDArray[np.float64]:
-    """Entropy of the visits of each ply, nats; 0 where there are none."""
-    owner = np.repeat(np.arange(record.plies), record.visited)
-    visits = record.visits.astype(np.float64)
-    shares = visits / np.bincount(owner, visits, record.plies)[owner]
-    return np.bincount(owner, -shares * np.log(shares), record.plies).astype(np.float64)
 
 
 def _age(seq: int, record: GameRecord, first_game: dict[int, int]) -> float:

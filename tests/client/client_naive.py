@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from games import get_game
-from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, GameRecord
+from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, SEARCH_DIFFERS, GameRecord
 
 
 def visits_of(record: GameRecord) -> list[dict[int, int]]:
@@ -31,7 +31,7 @@ def verify(record: GameRecord) -> None:
         actions = legal[:count].tolist()
         assert set(visits) <= set(actions)
         total, most = sum(visits.values()), record.simulations + (kept or 1) - 1
-        flags = record.flags[ply]
+        flags = record.flags[ply] & ~np.uint8(SEARCH_DIFFERS)
         if flags == POLICY_TARGET:
             assert action in visits
             assert total in (record.simulations, most) or (

@@ -14,12 +14,13 @@ from client.remote_evaluator import LeafRefused
 from client.self_play import GamePool, Player, play_game
 from games import get_game
 from protocol.errors import Code
-from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
+from protocol.records import POLICY_TARGET, SEARCH_DIFFERS, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
 from search.evaluator import Evaluation, Leaf, UniformEvaluator
 from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
+DIFFERS = np.uint8(SEARCH_DIFFERS)
 GAMES = ("tic_tac_toe", "connect_four")
 
 
@@ -47,7 +48,7 @@ def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
     records = [play(game, number, reuse_tree=reuse_tree) for number in range(25)]
     for record in records:
         verify(record)
-        assert (record.flags == POLICY_TARGET).all()
+        assert (record.flags & ~DIFFERS == POLICY_TARGET).all()
         assert from_bytes(to_bytes(record)).uid == record.uid
     assert {1, -1} <= {record.outcome for record in records}
     assert {0, 1} == {record.plies % 2 for record in records}
@@ -63,7 +64,7 @@ def test_cheap_searches_are_no_policy_targets(root: str, reuse_tree: bool) -> No
     for record in records:
         verify(record)
         assert Verifier(get_game("connect_four")).check(from_bytes(to_bytes(record)), expected, 0) is None
-    flags = np.concatenate([record.flags for record in records])
+    flags = np.concatenate([record.flags & ~DIFFERS for record in records])
     assert set(flags) == {0, 3 if root == "gumbel" else 1}
     assert 0.3 < (flags == 0).mean() < 0.7
 
@@ -73,7 +74,7 @@ def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
     records = [play("tic_tac_toe", number, root="gumbel") for number in range(25)]
     for record in records:
         verify(record)
-        assert (record.flags == 3).all()
+        assert (record.flags & ~DIFFERS == 3).all()
     assert {1, -1} <= {record.outcome for record in records}
     assert len({tuple(record.actions.tolist()) for record in records}) > 20
 
@@ -154,9 +155,25 @@ def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
         random = record.visited == 0
         lengths.append(int(random.sum()))
         assert random[: lengths[-1]].all()
-        assert ((record.flags == 0) == random).all()
+        assert ((record.flags & POLICY_TARGET == 0) == random).all()
+        assert (np.isnan(record.prior_kl) == random).all()
     assert set(lengths) == set(range(7))
     assert 20 <= lengths.count(0) <= 45
+
+
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+def test_a_record_tells_what_the_search_did_to_the_network(root: str) -> None:
+    """KL against the equal priors of a network that knows nothing, its value of 0, depths."""
+    record, at = play("tic_tac_toe", 0, root=root), 0
+    for ply, visited in enumerate(record.visited.tolist()):
+        shares = record.visits[at : at + visited] / record.visits[at : at + visited].sum()
+        at += visited
+        kl = float(shares @ np.log(shares * (9 - ply)))
+        assert record.prior_kl[ply] == pytest.approx(kl, rel=2e-3, abs=2e-3)
+        assert 1 <= record.mean_depths[ply] <= record.max_depths[ply] <= 9 - ply
+    assert (record.prior_values == 0).all()
+    assert not (record.flags & SEARCH_DIFFERS).any()
+    assert (record.mean_depths > 1).any()
 
 
 @pytest.mark.parametrize(("random_plies", "max_plies"), [(9, 9), (1000, 9), (1000, 4)])

@@ -20,6 +20,7 @@ def figures(step: int) -> dict[str, object]:
         "time": 1000.0 + step, "trainer/step": float(step), "trainer/games": step * 3.0,
         "trainer/policy_loss": 3.0 - step / 100, "trainer/policy_entropy": 2.0,
         "trainer/value_loss": 1.0, "trainer/samples_per_position": 2.0, "alerts": [],
+        "window_outcomes/draw": 0.5, "probe_values/KQK": 0.1, "trainer/held_out_value_loss": 1.1,
     }  # fmt: skip
 
 

@@ -79,6 +79,11 @@ def test_a_report_is_one_whole_page_for_every_game(
         "Length",
         "Unique openings",
         "Age of weights",
+        "What the search adds",
+        "Sure of a move",
+        "Values before and after the search",
+        "Results in the window",
+        "Values of known positions",
     ):
         assert f'<img alt="{title}"' in text
     assert text.count('class="board"') == (9 if name == "chess" else 0)

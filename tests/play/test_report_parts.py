@@ -20,7 +20,8 @@ from play.games.reading import games_file
 from play.report.bins import Bin, first_games, merged, read_bins
 from play.report.charts import calibration, speeds
 from play.report.history import STEP, read_history
-from play.report.sampling import Sampled, add, entropies, take_sample
+from play.report.sampling import Sampled, add, take_sample
+from runtime.roots import entropies
 from runtime.runs import RunFolder
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
 from protocol.records import GameRecord
 
+unknown = st.just(float("nan"))
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=30)
 
 
@@ -31,18 +34,35 @@ def records(draw: st.DrawFn) -> GameRecord:
         visit_actions=np.array([action for actions in listed for action in actions], dtype="<u2"),
         visits=column(st.integers(1, 65535), total, "<u2"),
         root_values=column(st.floats(-1, 1, width=32), plies, "<f4"),
-        flags=column(st.sampled_from([0, 1, 3, 5]), plies, "u1"),
+        flags=column(st.sampled_from([0, 1, 3, 5, 8, 9, 11, 13]), plies, "u1")
+        | np.uint8(draw(st.sampled_from([0, 32]))),
         versions=column(st.integers(0, 2**32 - 1), plies, "<u4"),
         outcome=draw(st.integers(-1, 1)),
         reason=draw(texts),
         seed=draw(st.integers(0, 2**63 - 1)),
         source=draw(texts),
         seconds=draw(st.floats(0, 1e9)),
+        prior_kl=column(st.floats(0, 20, width=16) | unknown, plies, "<f2"),
+        prior_values=column(st.floats(-1, 1, width=16) | unknown, plies, "<f2"),
+        mean_depths=column(st.floats(0, 65504, width=16) | unknown, plies, "<f2"),
+        max_depths=column(st.integers(0, 255), plies, "u1"),
     )
 
 
 def example_record() -> GameRecord:
-    """Three plies of tic-tac-toe with every field set."""
+    """Three plies of tic-tac-toe with every field set; the second one was played without a network."""
+    return replace(
+        example_record_1(),
+        flags=np.array([9, 0, 1], dtype="u1"),
+        prior_kl=np.array([0.5, np.nan, 0.0], dtype="<f2"),
+        prior_values=np.array([-0.125, np.nan, 0.75], dtype="<f2"),
+        mean_depths=np.array([2.5, np.nan, 1.0], dtype="<f2"),
+        max_depths=np.array([4, 0, 1], dtype="u1"),
+    )
+
+
+def example_record_1() -> GameRecord:
+    """The same with what format 1 had."""
     return GameRecord(
         uid=bytes(range(16)),
         game="tic_tac_toe",

@@ -7,10 +7,10 @@ import msgspec
 import numpy as np
 import pytest
 from message_examples import EXAMPLES, GOLDEN, golden_path
-from record_strategies import example_record
+from record_strategies import example_record, example_record_1
 
 from protocol.messages import Message, decode
-from protocol.records import from_bytes, to_bytes
+from protocol.records import BadRecord, GameRecord, from_bytes, to_bytes
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: type(example).__name__)
@@ -31,20 +31,56 @@ def test_golden_messages_are_plain_messagepack(example: Message) -> None:
 
 def test_the_golden_record_is_understood() -> None:
     """If this fails, stored games are no longer readable: raise FORMAT and keep reading the old one."""
-    data = (GOLDEN / "record.msgpack").read_bytes()
+    data = (GOLDEN / "record_2.msgpack").read_bytes()
     assert to_bytes(from_bytes(data)) == data == to_bytes(example_record())
 
 
-def test_the_golden_record_is_plain_messagepack() -> None:
+def test_the_golden_record_of_format_1_is_understood() -> None:
+    """Games stored before format 2 stay readable; what they do not tell is not known."""
+    data = (GOLDEN / "record.msgpack").read_bytes()
+    record, expected = from_bytes(data), example_record_1()
+    for name in GameRecord.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(record, name), getattr(expected, name))
+    assert all(np.isnan(getattr(record, name)).all() for name in ("prior_kl", "prior_values", "mean_depths"))
+    assert record.max_depths.tolist() == [0, 0, 0]
+    assert to_bytes(from_bytes(to_bytes(record))) == to_bytes(expected)
+
+
+def test_format_1_is_read_as_strictly_as_it_was() -> None:
+    """A flag or a column of format 2 in it, or format 1 in a map of format 2, is a fault."""
+    old = (GOLDEN / "record.msgpack").read_bytes()
+    new = (GOLDEN / "record_2.msgpack").read_bytes()
+    flags = (b"\x09\x00\x01", b"\x05\x00\x01", b"\x21\x20\x21")
+    flagged = [msgpack.packb({**msgpack.unpackb(old), "flags": column}) for column in flags]
+    mixed = msgpack.packb({**msgpack.unpackb(new), "format": 1})
+    longer = msgpack.packb({**msgpack.unpackb(old), "format": 2})
+    empty = msgpack.packb({**msgpack.unpackb(new), "prior_kl": b""})
+    for data in (*flagged, mixed, longer, empty, old + b"\0", old[:-1]):
+        with pytest.raises(BadRecord):
+            from_bytes(data)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_golden_record_is_plain_messagepack(version: int) -> None:
     """Another program reads the columns with nothing but MessagePack and little-endian numbers."""
-    seen = msgpack.unpackb((GOLDEN / "record.msgpack").read_bytes(), strict_map_key=True)
-    record = example_record()
-    for name, dtype in (("actions", "<u2"), ("visits", "<u2"), ("root_values", "<f4"), ("versions", "<u4")):
-        assert np.array_equal(np.frombuffer(seen[name], dtype), getattr(record, name))
-    assert (seen["format"], seen["game"], seen["outcome"], seen["reason"]) == (1, "tic_tac_toe", -1, "line")
+    path = GOLDEN / ("record.msgpack" if version == 1 else "record_2.msgpack")
+    seen = msgpack.unpackb(path.read_bytes(), strict_map_key=True)
+    record = example_record_1() if version == 1 else example_record()
+    columns = [("actions", "<u2"), ("visits", "<u2"), ("root_values", "<f4"), ("versions", "<u4")]
+    if version == 2:
+        columns += [
+            ("prior_kl", "<f2"),
+            ("prior_values", "<f2"),
+            ("mean_depths", "<f2"),
+            ("max_depths", "u1"),
+        ]
+    for name, dtype in columns:
+        assert np.array_equal(np.frombuffer(seen[name], dtype), getattr(record, name), equal_nan=True)
+    told = (seen["format"], seen["game"], seen["outcome"], seen["reason"])
+    assert told == (version, "tic_tac_toe", -1, "line")
 
 
 def test_no_golden_file_is_without_its_example() -> None:
     """A message that was taken out of the protocol would leave its file behind."""
-    names = {golden_path(example).name for example in EXAMPLES} | {"record.msgpack"}
+    names = {golden_path(example).name for example in EXAMPLES} | {"record.msgpack", "record_2.msgpack"}
     assert {path.name for path in GOLDEN.glob("*.msgpack")} == names

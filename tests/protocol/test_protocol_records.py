@@ -16,11 +16,13 @@ from record_strategies import example_record, records
 from protocol.errors import Code
 from protocol.messages import MAX_RECORD
 from protocol.records import BadRecord, GameRecord, from_bytes, sha256, to_bytes
+from protocol.search_columns import UNKNOWN
 
 
 def same(one: GameRecord, other: GameRecord) -> bool:
     return all(
-        np.array_equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(GameRecord)
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name)) is None
+        for field in fields(GameRecord)
     )
 
 
@@ -74,6 +76,13 @@ def test_columns_come_back_read_only_and_aligned() -> None:
         ({"versions": np.zeros(2, np.uint32)}, "versions has 2 entries, expected 3", Code.BAD_RECORD),
         ({"visited": np.array([2, 1, 4], np.uint16)}, "6 entries, expected 7", Code.BAD_RECORD),
         ({"flags": np.array([1, 0, 2], np.uint8)}, "unknown flag", Code.BAD_RECORD),
+        ({"flags": np.array([1, 0, 16], np.uint8)}, "unknown flag", Code.BAD_RECORD),
+        ({"prior_kl": np.array([0, 0, 20.5], np.float16)}, "prior_kl has an entry", Code.BAD_VALUES),
+        ({"prior_kl": np.array([0, 0, -1], np.float16)}, "prior_kl has an entry", Code.BAD_VALUES),
+        ({"prior_values": np.array([0, 0, -1.5], np.float16)}, "prior_values has an entry", Code.BAD_VALUES),
+        ({"mean_depths": np.array([0, 0, np.inf], np.float16)}, "mean_depths has an entry", Code.BAD_VALUES),
+        ({"mean_depths": np.array([0, 0, 0xFE00], np.uint16).view(np.float16)}, "NaN", Code.BAD_VALUES),
+        ({"max_depths": np.zeros(2, np.uint8)}, "max_depths has 2 entries", Code.BAD_RECORD),
         ({"root_values": np.array([0, 0, np.nan], np.float32)}, "root value", Code.BAD_VALUES),
         ({"root_values": np.array([0, 0, 1.5], np.float32)}, "root value", Code.BAD_VALUES),
         ({"visits": np.array([3, 0, 8, 1, 2, 5], np.uint16)}, "0 visits", Code.BAD_VISITS),
@@ -112,8 +121,8 @@ def test_a_header_that_promises_gigabytes_allocates_none(header: bytes) -> None:
 
 
 def test_a_record_of_the_largest_size_comes_back() -> None:
-    """Bounds leave room for the longest game: 12000 plies with 17 actions visited at each."""
-    plies, width = 12_000, 17
+    """Bounds leave room for the longest game: 11,800 plies with 17 actions visited at each."""
+    plies, width = 11_800, 17
     record = replace(
         example_record(),
         max_plies=plies,
@@ -124,9 +133,21 @@ def test_a_record_of_the_largest_size_comes_back() -> None:
         root_values=np.zeros(plies, np.float32),
         flags=np.zeros(plies, np.uint8),
         versions=np.zeros(plies, np.uint32),
+        **dict.fromkeys(UNKNOWN, np.zeros(0)),
     )
     assert MAX_RECORD * 0.9 < len(to_bytes(record)) <= MAX_RECORD
     assert same(from_bytes(to_bytes(record)), record)
+
+
+def test_a_search_that_found_nothing_differs_from_nothing() -> None:
+    """The flag says what visits were compared with."""
+    one = example_record()
+    nothing = replace(
+        one, visited=np.array([0, 3, 3], np.uint16), flags=np.array([8, 0, 1], np.uint8),
+        visit_actions=np.array([0, 4, 5, 2, 6, 8], np.uint16),
+    )  # fmt: skip
+    with pytest.raises(BadRecord, match="differ from the network"):
+        to_bytes(nothing)
 
 
 def test_another_order_of_keys_is_refused() -> None:

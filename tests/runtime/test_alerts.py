@@ -11,6 +11,7 @@ import pytest
 from bench.random_games import random_game
 from games import get_game
 from runtime.alerts import Lesson, Signs, find_alerts
+from runtime.roots import RootSums
 from runtime.stretches import Movers, Stretch
 
 
@@ -96,6 +97,36 @@ def test_memorising_is_a_policy_at_its_floor_while_the_value_loss_falls() -> Non
     above = [dataclasses.replace(lesson, policy_loss=2.8) for lesson in floor]
     assert names(lessons=floor, samples_per_position=8.0) == ["memorising"]
     assert names(lessons=level) == names(lessons=above) == names(lessons=floor[:3]) == []
+
+
+def test_memorising_is_a_value_loss_that_rises_on_games_held_out() -> None:
+    """While it falls in training, whatever the policy does."""
+    lessons = [Lesson(step, 2.8, 2.5, 0.9 - step / 20, 0.9 + step / 50) for step in range(10)]
+    assert names(lessons=lessons) == ["memorising"]
+    (alert,) = find_alerts(Signs("chess", [], lessons))
+    assert alert.seen == "value loss on games never trained on 0.96 -> 1.04, value loss 0.75 -> 0.55"
+    falls_too = [dataclasses.replace(one, held_out_value_loss=one.value_loss + 0.1) for one in lessons]
+    level = [dataclasses.replace(one, value_loss=0.9) for one in lessons]
+    unknown = [dataclasses.replace(one, held_out_value_loss=None) for one in lessons]
+    assert names(lessons=falls_too) == names(lessons=level) == names(lessons=unknown) == []
+
+
+def searching(kl: float) -> Stretch:
+    """A healthy stretch whose searches get so far from the network."""
+    roots = RootSums(targets=1000, visited=3000, compared=800, kl=800 * kl, differs=40)
+    return dataclasses.replace(stretch(), roots=roots)
+
+
+def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
+    """And is no alert where the network knows the game by heart, or nobody told."""
+    low, high = searching(0.04), searching(0.3)
+    assert names(high, low, low, low) == ["search without effect"]
+    assert names(low, low, high) == names(low, low) == names(stretch(), stretch(), stretch()) == []
+    assert names(low, low, low, game="tic_tac_toe") == []
+    (alert,) = find_alerts(Signs("chess", [low, low, low]))
+    assert "0.040, 0.040, 0.040 nats" in alert.seen
+    assert "3.0 moves with visits, another first choice than the network's in 5%" in alert.seen
+    assert "--self-play.simulations" in alert.change
 
 
 def test_a_stretch_counts_values_as_the_first_player_sees_them() -> None:

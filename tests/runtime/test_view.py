@@ -47,6 +47,13 @@ def test_the_table_has_all_figures_with_their_names() -> None:
     assert shown["trainer"] == "training"
 
 
+def test_what_the_search_adds_is_shown() -> None:
+    """Once games have told it."""
+    search = {"kl": 0.312, "moves": 21.84, "differs": 0.34}
+    assert dict(rows({"trainer": {"search": search}}))["search"] == "KL 0.31, 21.8 moves, other choice 34 %"
+    assert dict(rows({"trainer": {"search": {"kl": None}}}))["search"] == "-"
+
+
 def test_figures_that_are_missing_are_dashes() -> None:
     """A server that has just started has few of them."""
     assert dict(rows({}))["games"] == "-  (-/h)"

@@ -10,7 +10,7 @@ import numpy as np
 
 from games import get_game
 from protocol.errors import Code
-from protocol.records import GameRecord
+from protocol.records import PER_PLY, GameRecord
 
 Mutation = Callable[[GameRecord], GameRecord]
 
@@ -28,10 +28,7 @@ def change(**fields: Any) -> Mutation:
 
 def without_last_ply(record: GameRecord) -> GameRecord:
     entries = len(record.visits) - int(record.visited[-1])
-    per_ply = {
-        name: getattr(record, name)[:-1]
-        for name in ("actions", "visited", "root_values", "flags", "versions")
-    }
+    per_ply = {name: getattr(record, name)[:-1] for name in PER_PLY}
     return dataclasses.replace(
         record, visit_actions=record.visit_actions[:entries], visits=record.visits[:entries], **per_ply
     )
@@ -40,10 +37,7 @@ def without_last_ply(record: GameRecord) -> GameRecord:
 def with_another_ply(record: GameRecord) -> GameRecord:
     """The last ply once more, after the end."""
     entries = len(record.visits) - int(record.visited[-1])
-    columns = {
-        name: np.append(getattr(record, name), getattr(record, name)[-1:])
-        for name in ("actions", "visited", "root_values", "flags", "versions")
-    }
+    columns = {name: np.append(getattr(record, name), getattr(record, name)[-1:]) for name in PER_PLY}
     for name in ("visit_actions", "visits"):
         column = getattr(record, name)
         columns[name] = np.append(column, column[entries:])
@@ -87,6 +81,9 @@ MUTATIONS: list[tuple[str, Mutation, Code]] = [
     ("visited off", lambda r: with_entry(r, "visited", 0, r.visited[0] + 1), Code.BAD_RECORD),
     ("NaN value", lambda r: with_entry(r, "root_values", 2, np.nan), Code.BAD_VALUES),
     ("value over 1", lambda r: with_entry(r, "root_values", 2, 1.01), Code.BAD_VALUES),
+    ("surprise over 20", lambda r: with_entry(r, "prior_kl", 2, 21), Code.BAD_VALUES),
+    ("network over 1", lambda r: with_entry(r, "prior_values", 2, -1.5), Code.BAD_VALUES),
+    ("depths cut", lambda r: dataclasses.replace(r, max_depths=r.max_depths[:-1]), Code.BAD_RECORD),
     ("future weights", lambda r: with_entry(r, "versions", 1, 10_000), Code.UNKNOWN_VERSION),
     ("action out of range", lambda r: with_entry(r, "actions", 2, 65_000), Code.ILLEGAL_ACTION),
     ("visit out of range", lambda r: with_entry(r, "visit_actions", -1, 65_000), Code.BAD_VISITS),

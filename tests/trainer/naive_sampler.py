@@ -9,7 +9,7 @@ import numpy.typing as npt
 from naive_verify import legal_and_end, positions_of, visits_by_ply
 
 from games.spec import Game, Symmetry
-from protocol.records import GameRecord
+from protocol.records import POLICY_TARGET, GameRecord
 
 
 @dataclass
@@ -48,7 +48,7 @@ def naive_words(game: Game, record: GameRecord, ply: int, history: int) -> npt.N
 
 def naive_policy(game: Game, record: GameRecord, ply: int) -> dict[int, float]:
     """Share of the visits of each legal action, empty for a ply that is no policy target."""
-    if not record.flags[ply]:
+    if not record.flags[ply] & POLICY_TARGET:
         return {}
     legal, _ = legal_and_end(game, positions_of(game, record)[: ply + 1])
     visits = dict(visits_by_ply(record)[ply])

@@ -46,21 +46,22 @@ def naive_verdict(game: Game, record: GameRecord) -> str | None:
             return "bad_visits"
         total = sum(n for _, n in visits)
         allowed = {record.simulations, record.simulations + kept}
+        flag = int(record.flags[ply]) & 7
         if after_pruned:
             allowed = set(range(record.simulations, record.simulations + kept + 1))
-        if record.flags[ply] in (0, 5):
+        if flag in (0, 5):
             allowed = set(range(record.simulations + kept + 1))
-        if record.flags[ply] == 3:
+        if flag == 3:
             allowed = {10_000}
         if total not in allowed or any(n == 0 for _, n in visits):
             return "bad_visits"
-        if record.flags[ply] in (1, 5) and action not in visited:
+        if flag in (1, 5) and action not in visited:
             return "bad_visits"
-        after_pruned = record.flags[ply] == 5
+        after_pruned = flag == 5
         if after_pruned:
             kept = min(record.simulations + kept - 1, 65535)
         else:
-            kept = 0 if record.flags[ply] == 3 else max(dict(visits).get(action, 0) - 1, 0)
+            kept = 0 if flag == 3 else max(dict(visits).get(action, 0) - 1, 0)
         child = np.zeros_like(states[0])
         game.rules.play(states[-1], action, child)
         states.append(child)

@@ -61,7 +61,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "as published": {},
     "everything": {
         "ema": 0.9, "held_out": 0.1, "window_growth": True, "window_min": 60, "cosine_steps": 8,
-        "value_q_share": 0.3, "capped_value_weight": 0.25, "win_discount": 0.98,
+        "value_q_share": 0.3, "capped_value_weight": 0.25, "win_discount": 0.98, "surprise_share": 0.5,
         "moves_left_weight": 0.1, "soft_policy_weight": 1.0,
     },
 }  # fmt: skip
@@ -235,6 +235,24 @@ def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) 
     assert after.value_loss > before.value_loss
 
 
+def test_figures_of_the_network(tmp_path: Path) -> None:
+    """Held-out values and their spread, known positions, weights; asking changes nothing."""
+    one = learning(tmp_path / "a", held_out=0.5, window_positions=5000)
+    fill(one, stored(tmp_path, games(100)), 100)
+    turn = one.turn([], 100, 0)
+    parameters = list(one._learner.network.parameters())
+    squares = sum(float((tensor.detach().double() ** 2).sum()) for tensor in parameters)
+    assert turn.weight_norm == pytest.approx(squares**0.5)
+    assert sum(turn.outcome_shares.values()) == pytest.approx(1)
+    held_out, values = one.held_out(), one.probe_values()
+    assert held_out is not None
+    assert 0 < held_out.value_spread < 1
+    assert held_out.material_r is None
+    assert list(values) == ["start"]
+    assert -1 < values["start"] < 1
+    assert (one.held_out(), one.probe_values()) == (held_out, values)
+
+
 def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
     """Steps draw from as many positions as the growth says, within what the window holds."""
     grown = {"window_growth": True, "window_min": 50, "held_out": 0.0, "window_positions": 1000}
@@ -292,7 +310,7 @@ def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
     ("name", "value"),
     [
         ("value_q_share", 1.1), ("capped_value_weight", -0.1), ("window_beta", 2.0), ("window_alpha", 0.0),
-        ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1),
+        ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1), ("surprise_share", -0.1),
         ("win_discount", 0.0), ("win_discount", 1.01), ("moves_left_weight", -1.0),
         ("soft_policy_weight", -1.0),
     ],

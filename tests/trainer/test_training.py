@@ -14,8 +14,9 @@ from games import get_game
 from net.architectures import Architecture, ValueHeadKind, build
 from net.planes import PlaneShape, unpack, words_tensor
 from net.torch_forward import wdl_of
-from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets
+from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets, values_of
 from trainer.optimizers import RECIPES, make_optimizer
+from trainer.probes import correlation
 from trainer.sampler import Sampler, Samples
 from trainer.train import Learner
 from trainer.window import Window
@@ -154,6 +155,38 @@ def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
     assert figures is not None
     assert figures.value_loss == pytest.approx(math.log(3), abs=0.05)
     assert not torch.equal(learner.network.value.out.weight, before)
+
+
+@pytest.mark.parametrize("value_outputs", [3, 1], ids=["wdl", "tanh"])
+def test_a_value_is_win_minus_loss(value_outputs: int) -> None:
+    """Of three logits, or the tanh of one."""
+    logits = np.random.default_rng(2).normal(size=(20, value_outputs)).astype(np.float32)
+    found = values_of(torch.from_numpy(logits)).tolist()
+    for value, row in zip(found, logits.tolist(), strict=True):
+        weights = [math.exp(x) for x in row]
+        expected = (weights[0] - weights[-1]) / sum(weights) if len(row) == 3 else math.tanh(row[0])
+        assert value == pytest.approx(expected, abs=1e-6)
+
+
+def test_held_out_figures_are_of_the_values() -> None:
+    """Their spread, and their correlation with whatever the game counts on the board."""
+    torch.manual_seed(3)
+    learner = Learner(GAME, 1, build(NET, GAME, 1), RECIPES["adamw"], torch.device("cpu"))
+    samples = some_samples(40)
+    values = learner.values(samples.words)
+    assert (np.abs(values) <= 1).all()
+    found = learner.evaluate(samples, lambda words: 3 - 2 * learner.values(words))
+    assert found.value_spread == pytest.approx(values.std())
+    assert found.material_r == pytest.approx(-1)
+    assert learner.evaluate(samples).material_r is None
+
+
+def test_correlation_is_pearsons() -> None:
+    """And none where one side is the same everywhere."""
+    one = np.array([0.0, 1.0, 2.0, 3.0])
+    assert correlation(one, 5 - 2 * one) == pytest.approx(-1)
+    assert correlation(one, np.array([1.0, 0.0, 0.0, 1.0])) == pytest.approx(0)
+    assert correlation(one, np.ones(4)) is None
 
 
 @pytest.mark.parametrize("form", ["legal", "all"])

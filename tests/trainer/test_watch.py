@@ -68,6 +68,33 @@ def test_memorising_is_seen_over_steps() -> None:
     assert [text.split(":")[0] for text in found] == ["memorising"]
 
 
+def test_figures_are_of_the_newest_full_stretch() -> None:
+    """Of the one begun while there is none; all are unknown before the first game."""
+    watch = Watch(GAME, 50)
+    assert watch.figures()["lengths"] == {"p10": None, "p50": None, "p90": None}
+    record = games(1, 1)[0]
+    other = dataclasses.replace(record, prior_values=record.prior_values + 1)
+    watch.on_games([record] * 50 + [other], 3)
+    found = watch.figures()
+    kl = record.prior_kl.astype(float).mean()
+    assert found["search"]["kl"] == pytest.approx(kl, abs=1e-4)
+    assert (found["search"]["differs"], found["search"]["value_shift"]) == (0.0, 0.0)
+    assert found["lengths"] == dict.fromkeys(("p10", "p50", "p90"), record.plies)
+    assert found["unique_openings"] == {"ply_10": 0.02, "ply_20": 0.02}
+    assert (found["root_values"]["sure"], found["weights_age"]) == (0.0, None)
+    watch.on_games([record] * NEWEST_GAMES, 5)
+    assert watch.figures()["weights_age"] == 2
+
+
+def test_a_search_without_effect_is_told() -> None:
+    """Three stretches of games whose visits are the priors."""
+    watch = Watch(GAME, 50)
+    one = games(1, 1)[0]
+    idle = dataclasses.replace(one, prior_kl=np.full(one.plies, 0.01, np.float16))
+    watch.on_games([idle] * 150, 3)
+    assert [text.split(":")[0] for text in watch.alerts(FIGURES)] == ["search without effect"]
+
+
 def test_alerts_can_be_switched_off() -> None:
     """--alert-games 0."""
     watch = Watch(GAME, 0)

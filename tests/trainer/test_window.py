@@ -15,6 +15,7 @@ from bench.random_games import random_game
 from games import get_game
 from games.spec import PLY_CAP, Game
 from protocol.records import GameRecord
+from protocol.search_columns import UNKNOWN
 from trainer.sampler import Sampler, Samples
 from trainer.window import Window
 
@@ -150,6 +151,18 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
     )
 
 
+def test_the_window_knows_the_results_of_its_positions() -> None:
+    """Counted up and down as games come and go."""
+    window, naive = Window(CONNECT_FOUR, 100), NaiveWindow(100, 10**9, 10**9)
+    assert window.outcome_shares == {1: 0, 0: 0, -1: 0}
+    for record in random_games(CONNECT_FOUR, 6, 20):
+        window.add(record)
+        naive.add(record)
+        for outcome, share in window.outcome_shares.items():
+            plies = sum(r.plies for r in naive.records if r.outcome == outcome)
+            assert share == plies / window.positions
+
+
 def test_game_larger_than_the_window_is_refused() -> None:
     """A game that can never fit is an error that says what to change."""
     with pytest.raises(ValueError, match="window-positions"):
@@ -177,4 +190,5 @@ def hand_made(actions: tuple[int, ...], outcome: int) -> GameRecord:
     return dataclasses.replace(
         record, actions=played, visited=ones, visit_actions=played, visits=ones,
         root_values=np.zeros(plies, dtype=np.float32), flags=ones.astype(np.uint8), outcome=outcome,
+        **dict.fromkeys(UNKNOWN, np.zeros(0)),
     )  # fmt: skip

@@ -1,0 +1,108 @@
+"""What searches found at the roots of games, summed up: how much they add to what the network knows already.
+
+Over policy targets only. What is not known (records of format 1, foreign clients) is not counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from protocol.records import POLICY_TARGET, SEARCH_DIFFERS, GameRecord
+
+
+@dataclass
+class RootSums:
+    """Sums over the policy targets of some games."""
+
+    targets: int = 0
+    entropy: float = 0.0
+    """Of the visits, nats."""
+    top_share: float = 0.0
+    """Of the visits, that of the most visited move."""
+    visited: int = 0
+    """Moves that have visits (or a share of the improved policy)."""
+    compared: int = 0
+    """Targets of which it is known how far they are from the network's priors."""
+    kl: float = 0.0
+    """KL(visits || priors), nats."""
+    differs: int = 0
+    """Targets whose most visited move had not the largest prior."""
+    valued: int = 0
+    """Targets of which the network's own value is known."""
+    value_shift: float = 0.0
+    """|value after the search - the network's own|"""
+    measured: int = 0
+    """Targets of which the depth is known."""
+    depth: float = 0.0
+    """Mean depth of the simulations of a search, plies."""
+    deepest: int = 0
+    """Not a sum: the deepest of all simulations."""
+
+    def add(self, record: GameRecord) -> None:
+        """Count one more game."""
+        targets = np.flatnonzero(record.flags & POLICY_TARGET)
+        self.targets += len(targets)
+        self.entropy += float(entropies(record)[targets].sum())
+        self.top_share += float(top_shares(record)[targets].sum())
+        self.visited += int(record.visited[targets].sum(dtype=np.int64))
+        kl = record.prior_kl[targets].astype(np.float64)
+        compared = ~np.isnan(kl)
+        self.compared += int(compared.sum())
+        self.kl += float(kl[compared].sum())
+        self.differs += int(np.count_nonzero(record.flags[targets][compared] & SEARCH_DIFFERS))
+        shift = np.abs(record.root_values[targets] - record.prior_values[targets].astype(np.float64))
+        self.valued += int((~np.isnan(shift)).sum())
+        self.value_shift += float(np.nansum(shift))
+        depth = record.mean_depths[targets].astype(np.float64)
+        self.measured += int((~np.isnan(depth)).sum())
+        self.depth += float(np.nansum(depth))
+        self.deepest = max(self.deepest, int(record.max_depths[targets].max(initial=0)))
+
+    @property
+    def mean_kl(self) -> float | None:
+        return self.kl / self.compared if self.compared else None
+
+    @property
+    def mean_visited(self) -> float | None:
+        return self.visited / self.targets if self.targets else None
+
+    def means(self) -> dict[str, float | None]:
+        """By name; None where nothing is known."""
+
+        def mean(total: float, count: int) -> float | None:
+            return total / count if count else None
+
+        return {
+            "kl": self.mean_kl,
+            "entropy": mean(self.entropy, self.targets),
+            "top_share": mean(self.top_share, self.targets),
+            "moves": self.mean_visited,
+            "differs": mean(self.differs, self.compared),
+            "value_shift": mean(self.value_shift, self.valued),
+            "mean_depth": mean(self.depth, self.measured),
+            "max_depth": float(self.deepest) if self.measured else None,
+        }
+
+
+def entropies(record: GameRecord) -> npt.NDArray[np.float64]:
+    """Entropy of the visits of each ply, nats; 0 where there are none."""
+    owner, shares = _shares(record)
+    return np.bincount(owner, -shares * np.log(shares), record.plies).astype(np.float64)
+
+
+def top_shares(record: GameRecord) -> npt.NDArray[np.float64]:
+    """Share of the visits of each ply that the most visited move has; 0 where there are none."""
+    owner, shares = _shares(record)
+    largest = np.zeros(record.plies)
+    np.maximum.at(largest, owner, shares)
+    return largest
+
+
+def _shares(record: GameRecord) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """(ply, share of the visits of that ply) of everything visited."""
+    owner = np.repeat(np.arange(record.plies), record.visited)
+    visits = record.visits.astype(np.float64)
+    return owner, visits / np.bincount(owner, visits, record.plies)[owner]

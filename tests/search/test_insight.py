@@ -1,0 +1,131 @@
+"""A search tells how far it got from what the network had said, before any noise."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive_insight import naive_differs, naive_kl
+from naive_mcts import hashed_evaluation
+
+from games import get_game
+from protocol.settings import SelfPlaySettings
+from search.evaluator import Evaluation
+from search.insight import NetView, insight
+from search.leaf_batch import Leaf
+from search.mcts import SearchResult, search
+from search.settings import resolve
+from search.tree import SearchTree
+from search.trees import tree_for
+
+GAME = get_game("connect_four")
+SETTINGS = SelfPlaySettings(simulations=60, root_noise=0.25)
+TINY_PRIOR = st.sampled_from([0.0, 1e-9, 1e-8, 0.25, 0.5])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), TINY_PRIOR | st.floats(0, 1, width=32)), min_size=1, max_size=9),
+    st.permutations(range(9)),
+)
+def test_agrees_with_the_slow_twin(moves: list[tuple[int, float]], order: list[int]) -> None:
+    """Whatever the order of the legal actions, and with priors of 0."""
+    moves[0] = (max(1, moves[0][0]), max(0.25, moves[0][1]))
+    actions = sorted(order[: len(moves)], key=order.index)
+    visits = {action: count for action, (count, _) in sorted(zip(actions, moves, strict=True)) if count}
+    priors = {action: float(np.float32(prior)) for action, (_, prior) in zip(actions, moves, strict=True)}
+    view = NetView(np.array(actions, np.uint16), np.array(list(priors.values()), np.float32), 0.5)
+    counts = np.array(list(visits.values()), np.int32)
+    found = insight(view, np.array(list(visits), np.uint16), counts, (2.0, 3))
+    assert found.kl == pytest.approx(naive_kl(visits, priors), rel=1e-5, abs=1e-6)
+    assert found.differs == naive_differs(visits, priors)
+    assert (found.value, found.mean_depth, found.max_depth) == (0.5, 2.0, 3)
+
+
+class HashEvaluator:
+    """Answers each leaf by a hash of its input, at once."""
+
+    version = 7
+
+    async def evaluate(self, leaf: Leaf) -> Evaluation:
+        return Evaluation(*hashed_evaluation(leaf.features, leaf.actions))
+
+
+def searched(tree: SearchTree, *, is_cheap: bool = False) -> SearchResult:
+    return asyncio.run(search(tree, HashEvaluator(), is_cheap=is_cheap))
+
+
+def fresh_tree(**changes: object) -> SearchTree:
+    settings = resolve(replace(SETTINGS, **changes), GAME)  # type: ignore[arg-type]
+    tree = tree_for(GAME, settings, np.random.default_rng(5))
+    tree.reset(GAME.notation.state_from_text(""))
+    return tree
+
+
+def said_by_the_network(tree: SearchTree) -> tuple[dict[int, float], float]:
+    """Priors and value of the root, asked anew."""
+    leaf = tree.root_leaf()
+    priors, value = hashed_evaluation(leaf.features, leaf.actions)
+    return dict(zip(leaf.actions.tolist(), priors.tolist(), strict=True)), value
+
+
+@pytest.mark.parametrize("changes", [{}, {"reuse_tree": False}, {"root": "gumbel"}], ids=str)
+def test_a_search_is_compared_with_the_network_without_noise(changes: dict[str, object]) -> None:
+    """At a new root and at one whose subtree was kept, in full and in cheap searches."""
+    tree = fresh_tree(cheap_simulations=10, cheap_probability=0.5, **changes)
+    for ply in range(6):
+        priors, value = said_by_the_network(tree)
+        result = searched(tree, is_cheap=ply % 3 == 1)
+        visits = dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True))
+        assert result.insight is not None
+        assert result.insight.kl == pytest.approx(naive_kl(visits, priors), rel=1e-4)
+        assert result.insight.differs == naive_differs(visits, priors)
+        assert result.insight.value == pytest.approx(value, abs=1e-5)
+        tree.advance(int(result.actions[0]))
+
+
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+def test_depths_are_those_of_all_paths(root: str) -> None:
+    """Each simulation leaves a visit on every edge of its path, so their sum is that of the depths."""
+    tree = fresh_tree(root=root, simulations=200)
+    result = searched(tree)
+    nodes, edges = tree._nodes, tree._edges[: int(tree._control["edges"])]
+
+    def deepest(node: int) -> int:
+        first, count = nodes[node]
+        tried = [edge for edge in edges[first : first + count] if edge["visits"]]
+        return max((1 + (deepest(edge["child"]) if edge["child"] >= 0 else 0) for edge in tried), default=0)
+
+    assert result.insight is not None
+    assert result.insight.mean_depth == edges["visits"].sum() / 200
+    assert result.insight.max_depth == deepest(0) > 2
+
+
+def test_depths_are_of_the_new_simulations_only() -> None:
+    """What a kept subtree brings was counted when it was searched."""
+    tree = fresh_tree()
+    tree.advance(int(searched(tree).actions[3]))
+    kept = tree.kept
+    before = int(tree._edges["visits"][: int(tree._control["edges"])].sum())
+    result = searched(tree)
+    after = int(tree._edges["visits"][: int(tree._control["edges"])].sum())
+    assert kept > 0
+    assert result.insight is not None
+    assert result.insight.mean_depth == (after - before) / 60
+
+
+def test_a_win_in_one_is_compared_with_its_prior() -> None:
+    """It has all visits, whatever the network said."""
+    tree = fresh_tree()
+    for move in (0, 1, 0, 1, 0, 1):
+        tree.advance(move)
+    priors, value = said_by_the_network(tree)
+    result = searched(tree)
+    assert result.insight is not None
+    assert result.insight.kl == pytest.approx(-np.log(priors[0] / sum(priors.values())), rel=1e-5)
+    assert result.insight.differs == (priors[0] < max(priors.values()))
+    assert result.insight.value == pytest.approx(value, abs=1e-6)
+    assert (result.insight.mean_depth, result.insight.max_depth) == (1.0, 1)

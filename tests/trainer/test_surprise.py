@@ -1,0 +1,108 @@
+"""Positions that surprised the network are drawn more often, within their game and nowhere else."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from naive_sampler import NaiveWindow
+from naive_surprise import naive_choice, naive_surprises, naive_weights
+
+from bench.random_games import random_game
+from games import get_game
+from protocol.records import GameRecord
+from trainer.sampler import Sampler, by_surprise
+from trainer.surprise import surprises
+from trainer.window import Window
+
+GAME = get_game("tic_tac_toe")
+EIGHTHS = st.integers(0, 24).map(lambda number: number / 8)
+
+
+def surprising(seed: int, kls: list[float], targets: float = 0.7) -> GameRecord:
+    """A random game with these KLs, again and again; multiples of 1/8, so that sums are exact."""
+    record = random_game(GAME, np.random.default_rng(seed), simulations=20, targets=targets)
+    return dataclasses.replace(record, prior_kl=np.resize(np.array(kls, np.float16), record.plies))
+
+
+def windows(records: list[GameRecord], capacity: int) -> tuple[Window, NaiveWindow]:
+    window = Window(GAME, capacity, 9.0, 1.0, with_surprise=True)
+    naive = NaiveWindow(capacity, 9 * capacity + 1, capacity + 1)
+    for record in records:
+        window.add(record)
+        naive.add(record)
+    return window, naive
+
+
+def test_surprise_is_that_of_policy_targets() -> None:
+    """What is not known surprises nobody."""
+    record = surprising(1, [0.5, np.nan, 2.0], targets=0.6)
+    assert surprises(record).tolist() == naive_surprises(record)
+    assert {0.0, 0.5, 2.0} == set(naive_surprises(record))
+
+
+@given(
+    seed=st.integers(0, 100),
+    kls=st.lists(EIGHTHS | st.just(float("nan")), min_size=1, max_size=9),
+    count=st.integers(1, 12),
+    capacity=st.integers(12, 60),
+    limit=st.integers(1, 60),
+    draw=st.integers(0, 1023).map(lambda number: number / 1024),
+)
+def test_agrees_with_the_slow_twin(
+    seed: int, kls: list[float], count: int, capacity: int, limit: int, draw: float
+) -> None:
+    """Each position of the ring, also where it wraps around and where the newest ones cut a game."""
+    window, naive = windows([surprising(seed + at, kls[at:] or [0.0]) for at in range(count)], capacity)
+    oldest, first = window.first_position, window.newest(limit)
+    numbers = np.arange(first, window.next_position)
+    found = by_surprise(window, first, numbers, np.full(len(numbers), draw))
+    for number, chosen in zip(numbers.tolist(), found.tolist(), strict=True):
+        record, ply = naive.position(number - oldest)
+        begins = number - ply
+        assert chosen - begins == naive_choice(record, max(0, first - begins), ply, draw)
+
+
+def test_positions_are_drawn_by_their_weights() -> None:
+    """Half evenly, half by surprise: over many draws each position has its share of them."""
+    records = [surprising(at, [0.0, 1.0, 3.0][: at + 1]) for at in range(3)]
+    window, _ = windows(records, 60)
+    weights = np.array(naive_weights(records, 0.5))
+    assert weights.sum() == pytest.approx(window.positions)
+    draws = 40_000
+    numbers = np.repeat(np.arange(window.positions), draws // window.positions)
+    even = np.random.default_rng(1).random(len(numbers))
+    chosen = by_surprise(window, 0, numbers, even)
+    by_kl = np.bincount(chosen, minlength=window.positions) / len(numbers) * window.positions
+    assert 0.5 + 0.5 * by_kl == pytest.approx(weights, abs=0.03)
+
+
+def drawn(window: Window, share: float) -> np.ndarray:
+    sampler = Sampler(GAME, GAME.history)
+    return sampler.sample(window, np.random.default_rng(3), 4000, None, share).root_values
+
+
+def test_a_sampler_draws_a_share_by_surprise() -> None:
+    """With one position that surprised in a game, half of the draws and its even part are of that one."""
+    record = random_game(GAME, np.random.default_rng(5), simulations=20)
+    kl = np.zeros(record.plies, np.float16)
+    kl[2] = 1.0
+    values = np.arange(record.plies, dtype=np.float32) / 16
+    window, _ = windows([dataclasses.replace(record, prior_kl=kl, root_values=values)], 60)
+    plain, mixed, only = (drawn(window, share) == values[2] for share in (0.0, 0.5, 1.0))
+    assert plain.mean() == pytest.approx(1 / record.plies, abs=0.02)
+    assert mixed.mean() == pytest.approx(0.5 + 0.5 / record.plies, abs=0.03)
+    assert only.all()
+
+
+def test_a_window_without_it_costs_nothing_more() -> None:
+    """And draws the same samples as ever with a share of 0."""
+    record = random_game(GAME, np.random.default_rng(5), simulations=20)
+    plain, keeping = Window(GAME, 50), Window(GAME, 50, with_surprise=True)
+    for window in (plain, keeping):
+        window.add(record)
+    assert keeping.bytes_per_position == plain.bytes_per_position + 4
+    assert drawn(plain, 0.0).tolist() == drawn(keeping, 0.0).tolist()

@@ -1,0 +1,34 @@
+"""Positions whose value everybody knows, to see what the network makes of them (`games.spec.Game.probes`)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import Game
+
+
+class Probes(NamedTuple):
+    """A game's probes as the network sees them; the usual start position where it names none."""
+
+    names: tuple[str, ...]
+    words: npt.NDArray[np.uint64]
+    """[n, feature words], each without a past."""
+
+    @classmethod
+    def of(cls, game: Game, history: int) -> Probes:
+        positions = game.probes or (("start", ""),)
+        words = np.zeros((len(positions), game.feature_words(history)), np.uint64)
+        for row, (_, text) in enumerate(positions):
+            state = game.notation.state_from_text(text)
+            game.rules.encode(state[None], 1, history, words[row])
+        return cls(tuple(name for name, _ in positions), words)
+
+
+def correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float | None:
+    """Pearson's r of two columns, None if one of them is the same everywhere."""
+    if one.std() < 1e-12 or other.std() < 1e-12:
+        return None
+    return float(np.corrcoef(one, other)[0, 1])
