@@ -145,7 +145,7 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]], machine: Mapping
         f"# {ablation.title}\n\n"
         f"`python -m learn.ablation {ablation.name}`: {ablation.minutes:g} minutes a run on one core of "
         f"{machine['processor']}, recipe `{ablation.recipe.name}`. Mean over seeds with the 95 % interval "
-        "of the mean (Student's t); in brackets the mean difference from the recipe, seed by seed, likewise.\n\n"
+        "of the mean (Student's t); in brackets the mean difference from the recipe, seed by seed.\n\n"
         f"{table(runs, BASE)}\n\nVariants, laid over the recipe:\n\n{variants}\n"
     )
 

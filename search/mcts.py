@@ -61,30 +61,20 @@ async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = Fal
         return _told(_proven(winning, tree, is_cheap), view, PROVEN_DEPTHS)
     tree.begin(is_cheap=is_cheap)
     tree.start_depths()
-    await _run(tree, evaluator)
+    leaf = tree.select()
+    while leaf is not None:  # here, not in a coroutine of its own: each leaf would wake one more
+        priors, value = await evaluator.evaluate(leaf)
+        leaf = tree.resume(priors, value)
     result = _improved(tree, is_cheap) if isinstance(tree, GumbelTree) else _counted(tree, is_cheap)
     result = _told(result, view, tree.mean_and_max_depth())
     settings = tree.settings
-    if (
-        isinstance(tree, GumbelTree)
-        or is_cheap
-        or settings.final_move != "max_robust"
-        or is_drawn(settings, tree.ply)
-    ):
+    if is_cheap or settings.final_move != "max_robust" or is_drawn(settings, tree.ply):
         return result
     return await _extended(result, tree, evaluator)
 
 
 def _told(result: SearchResult, view: NetView, depths: tuple[float, int]) -> SearchResult:
     return replace(result, insight=insight(view, result.actions, result.visits, depths))
-
-
-async def _run(tree: SearchTree, evaluator: Evaluator) -> None:
-    """All simulations that remain."""
-    leaf = tree.select()
-    while leaf is not None:
-        priors, value = await evaluator.evaluate(leaf)
-        leaf = tree.resume(priors, value)
 
 
 async def _extended(result: SearchResult, tree: SearchTree, evaluator: Evaluator) -> SearchResult:
@@ -96,7 +86,9 @@ async def _extended(result: SearchResult, tree: SearchTree, evaluator: Evaluator
     step = max(1, left // AGREEMENT_CHECKS)
     while left > 0 and result.candidates is not None and not agrees(result.candidates):
         tree.extend(min(step, left))
-        await _run(tree, evaluator)
+        leaf = tree.select()
+        while leaf is not None:
+            leaf = tree.resume(*await evaluator.evaluate(leaf))
         left -= step
         result = replace(result, candidates=_candidates(tree.root_edges(), result.actions))
     return result

@@ -8,23 +8,27 @@ from play.rating.book import Book, Entrant
 from play.rating.bradley_terry import Rating
 from play.rating.plots import AnchorLine, LadderPoint, SearchPoint
 
-HEADINGS = f"{'player':22} {'step':>9} {'games before':>12} {'hours':>7} {'Elo':>7} {'95 %':>7}"
+HEADINGS = f"{'step':>9} {'games before':>12} {'hours':>7} {'Elo':>7} {'95 %':>7}"
 HEADINGS += f" {'games':>7} {'score':>7}"
 
 
 def table(players: Iterable[Entrant], ratings: dict[str, Rating]) -> str:
     """One line a player that has a rating, in the order given."""
-    return "\n".join([HEADINGS, *(_line(one, ratings[one.name]) for one in players if one.name in ratings)])
+    rated = [one for one in players if one.name in ratings]
+    wide = max([22, *(len(one.label) for one in rated)])
+    return "\n".join(
+        [f"{'player':{wide}} {HEADINGS}", *(_line(one, ratings[one.name], wide) for one in rated)]
+    )
 
 
-def _line(player: Entrant, rating: Rating) -> str:
+def _line(player: Entrant, rating: Rating, wide: int) -> str:
     step = "-" if player.step is None else f"{player.step:,}"
     before = "-" if player.games_before is None else f"{player.games_before:,}"
     hours = "-" if player.hours is None else f"{player.hours:.2f}"
     error = f"± {rating.margin:.0f}" if rating.margin else "fixed"
     share = f"{rating.points / rating.games:.1%}" if rating.games else "-"
     return (
-        f"{player.label:22} {step:>9} {before:>12} {hours:>7} {rating.elo:7.0f} {error:>7}"
+        f"{player.label:{wide}} {step:>9} {before:>12} {hours:>7} {rating.elo:7.0f} {error:>7}"
         f" {rating.games:7,} {share:>7}"
     )
 

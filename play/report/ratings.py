@@ -36,25 +36,30 @@ def read_ratings(path: Path) -> Rated | None:
         return None
 
 
-def rating_charts(rated: Rated | None) -> list[Chart]:
-    """A curve for each number of simulations."""
-    if rated is None:
-        return []
-    curves: dict[int, list[tuple[int, Rating]]] = {}
+def curves_of(rated: Rated) -> dict[tuple[int, str], list[tuple[int, Rating]]]:
+    """`(step, rating)` of the networks for each number of simulations and search they were rated with."""
+    curves: dict[tuple[int, str], list[tuple[int, Rating]]] = {}
     for player in rated.players:
         if player.version is not None and player.name in rated.ratings:
             point = (player.step or 0, rated.ratings[player.name])
-            curves.setdefault(player.simulations, []).append(point)
+            curves.setdefault((player.simulations, player.search), []).append(point)
+    return curves
+
+
+def rating_charts(rated: Rated | None) -> list[Chart]:
+    """A curve for each search."""
+    curves = curves_of(rated) if rated is not None else {}
     if not curves:
         return []
 
     def draw(axis: Axes) -> None:
-        for (simulations, points), colour in zip(sorted(curves.items()), COLOURS * 4, strict=False):
+        for ((simulations, search), points), colour in zip(sorted(curves.items()), COLOURS * 4, strict=False):
             points.sort(key=lambda point: point[0])
             steps, marks = [step for step, _ in points], [rating for _, rating in points]
             axis.errorbar(
                 steps, [mark.elo for mark in marks], yerr=[mark.margin95 for mark in marks],
-                color=colour, marker="o", markersize=3, capsize=2, label=f"{simulations} simulations a move",
+                color=colour, marker="o", markersize=3, capsize=2,
+                label=f"{simulations} simulations a move, {search}",
             )  # fmt: skip
         axis.set_xlabel("training step")
         axis.set_ylabel(ELO)

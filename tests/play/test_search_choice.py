@@ -16,6 +16,9 @@ from play.lines import GameLine
 from play.match.net_players import NetPlayer
 from play.match.players import make_player
 from play.nets import LoadedNet
+from play.rating.entrants import network, networks_at, searches_of
+from play.rating.points import Point
+from play.report.ratings import Rated, Rating, curves_of
 from play.search_choice import WITHOUT_CHANCE, search_for, search_name
 from play.truth.choosing import chosen_actions
 from play.truth.rows import rows_for
@@ -136,3 +139,15 @@ def test_a_player_is_named_by_its_search() -> None:
         return found
 
     assert asyncio.run(names()) == ["untrained@8/puct", "untrained@8/gumbel?gumbel_considered=4"]
+
+
+def test_searches_of_a_network_are_players_and_curves_of_their_own() -> None:
+    """The name of PUCT with its defaults is the one of ladders that knew no other search."""
+    point = Point(Path("net.safetensors"), 3, 300, None, 0.0, "0123456789abcdef")
+    players = [network(point, 100, how).entrant for how in ("puct", "gumbel", "gumbel?gumbel_c_scale=0.1")]
+    names = ["v3-01234567@100", "v3-01234567@100/gumbel", "v3-01234567@100/gumbel?gumbel_c_scale=0.1"]
+    assert [one.name for one in players] == names
+    assert networks_at(players, 100, "gumbel") == [players[1]]
+    assert searches_of(players, point.sha256, "puct") == [players[0]]
+    rated = Rated(players, {name: Rating(10.0, 5.0) for name in names})
+    assert sorted(curves_of(rated)) == [(100, "gumbel"), (100, "gumbel?gumbel_c_scale=0.1"), (100, "puct")]
