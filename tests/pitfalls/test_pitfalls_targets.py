@@ -20,6 +20,7 @@ from games import get_game
 from games.spec import Game, outcome_for_first_player
 from play.lines import line_of
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
+from protocol.search_columns import not_told
 from protocol.settings import SelfPlaySettings
 from search.evaluator import Evaluation
 from search.leaf_batch import Leaf
@@ -67,6 +68,7 @@ def record_of(game: Game, moves: str, reason: str, outcome: int, max_plies: int 
         template, simulations=1, actions=played, visited=ones, visit_actions=played, visits=ones,
         root_values=np.zeros(len(played), np.float32), flags=np.full(len(played), POLICY_TARGET, np.uint8),
         versions=np.zeros(len(played), np.uint32), reason=reason, outcome=outcome,
+        **not_told(),
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from net.architectures import Architecture, build
 from net.inference import Inference
 from net.planes import PlaneShape, unpack, words_tensor
 from protocol.records import POLICY_TARGET, GameRecord
+from protocol.search_columns import not_told
 from trainer.optimizers import RECIPES
 from trainer.sampler import Sampler, Samples
 from trainer.train import Learner
@@ -137,7 +138,7 @@ def last_two_plies(game: Game, rng: np.random.Generator) -> GameRecord:
     return dataclasses.replace(
         whole, start=game.notation.state_to_text(state), actions=played, visited=ones, visit_actions=played,
         visits=ones, root_values=np.zeros(2, np.float32), versions=np.zeros(2, np.uint32),
-        flags=np.array([0, POLICY_TARGET], np.uint8),
+        flags=np.array([0, POLICY_TARGET], np.uint8), **not_told(),
     )  # fmt: skip
 
 
