@@ -10,7 +10,6 @@ import numpy as np
 
 from bench.random_games import random_game
 from games import get_game
-from protocol.search_columns import not_told
 from trainer.sampler import Sampler
 from trainer.window import Window
 
@@ -27,6 +26,7 @@ def filled_window() -> Window:
     game, rng = get_game(GAME), np.random.default_rng(1)
     records = [random_game(game, rng, simulations=100) for _ in range(DISTINCT)]
     window = Window(game, POSITIONS, visited_per_position=22.0)
+    nothing = np.zeros(0, np.float16)
     while window.positions < POSITIONS - game.max_plies:
         record = records[rng.integers(len(records))]
         plies = int(rng.integers(record.plies // 2, record.plies)) + 1
@@ -37,9 +37,12 @@ def filled_window() -> Window:
                 actions=record.actions[:plies],
                 visited=record.visited[:plies],
                 flags=record.flags[:plies],
+                prior_kl=nothing,
+                prior_values=nothing,
+                mean_depths=nothing,
+                max_depths=np.zeros(0, np.uint8),
                 visit_actions=record.visit_actions[:entries],
                 visits=record.visits[:entries],
-                **not_told(),
             )
         )
     return window

@@ -30,11 +30,6 @@ def not_known(dtype: type[np.generic]) -> Any:
     return field(default_factory=lambda: np.zeros(0, dtype))
 
 
-def not_told() -> dict[str, Any]:
-    """The columns left out: for `dataclasses.replace` of a record by one with another number of plies."""
-    return {name: np.zeros(0, np.uint8 if name == "max_depths" else np.float16) for name in UNKNOWN}
-
-
 def fault_of(*columns: npt.NDArray[np.float16]) -> str:
     """What is wrong with the columns prior_kl, prior_values and mean_depths; "" if nothing is."""
     for (name, low, high), column in zip(_LIMITS, columns, strict=True):

@@ -20,7 +20,7 @@ from runtime import config, logs
 from runtime.aio import Stop, run
 from runtime.connection import Connection
 from runtime.exits import Exit, guarded
-from runtime.ports import find_base_port
+from runtime.ports import claimed_base_port
 from runtime.processes import Children
 from runtime.run_config import Commands, RunConfig, check, make_commands, run_name
 from runtime.runs import RunFolder
@@ -187,8 +187,9 @@ def _main() -> int:
         description="Self-play, training and new weights on this machine, with one command.",
     )
     check(settings)
-    launcher = Launcher(settings, settings.port or find_base_port())
-    run(launcher.main)
+    with contextlib.nullcontext(settings.port) if settings.port else claimed_base_port() as port:
+        launcher = Launcher(settings, port)
+        run(launcher.main)
     print(json.dumps(launcher.summary()), flush=True)
     return int(Exit.OK)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from runtime.exits import Exit, Fatal
 
@@ -21,6 +26,25 @@ def find_base_port(first: int = DEFAULT_PORT, tries: int = 500) -> int:
         if all(_is_free(base + offset) for offset in range(PORTS)):
             return base
     raise Fatal(f"no three free ports in a row from {first} on: give --port", Exit.TRY_AGAIN)
+
+
+@contextmanager
+def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
+    """As `find_base_port`, but nobody else on this machine is given the same one until the block ends.
+
+    Between finding a port and a server's binding it lie seconds, in which another azrun may look too.
+    """
+    base = first
+    while True:
+        base = find_base_port(base)
+        with (Path(tempfile.gettempdir()) / f"azselfplay-port-{base}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                base += 10
+                continue
+            yield base
+            return
 
 
 def _is_free(port: int) -> bool:

@@ -20,7 +20,6 @@ from games import get_game
 from games.spec import Game, outcome_for_first_player
 from play.lines import line_of
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
-from protocol.search_columns import not_told
 from protocol.settings import SelfPlaySettings
 from search.evaluator import Evaluation
 from search.leaf_batch import Leaf
@@ -58,17 +57,16 @@ def samples_of(game: Game, *records: GameRecord, symmetry: int = 0) -> Samples:
     return sampler.make(window, numbers, np.full_like(numbers, symmetry))
 
 
-def record_of(game: Game, moves: str, reason: str, outcome: int, max_plies: int = 0) -> GameRecord:
+def record_of(game: Game, moves: str, reason: str, outcome: int) -> GameRecord:
     """A game by hand, one visit for each move played."""
     line = line_of(game, "", moves.split())
     played = np.array(line.actions, np.uint16)
     ones = np.ones(len(played), np.uint16)
-    template = random_game(game, np.random.default_rng(1), max_plies=max_plies or game.max_plies)
-    return replace(
-        template, simulations=1, actions=played, visited=ones, visit_actions=played, visits=ones,
+    return GameRecord(
+        uid=bytes(16), game=game.name, start="", max_plies=game.max_plies, simulations=1,
+        actions=played, visited=ones, visit_actions=played, visits=ones,
         root_values=np.zeros(len(played), np.float32), flags=np.full(len(played), POLICY_TARGET, np.uint8),
-        versions=np.zeros(len(played), np.uint32), reason=reason, outcome=outcome,
-        **not_told(),
+        versions=np.zeros(len(played), np.uint32), outcome=outcome, reason=reason,
     )  # fmt: skip
 
 

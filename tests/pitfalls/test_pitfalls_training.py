@@ -18,7 +18,6 @@ from net.architectures import Architecture, build
 from net.inference import Inference
 from net.planes import PlaneShape, unpack, words_tensor
 from protocol.records import POLICY_TARGET, GameRecord
-from protocol.search_columns import not_told
 from trainer.optimizers import RECIPES
 from trainer.sampler import Sampler, Samples
 from trainer.train import Learner
@@ -135,10 +134,11 @@ def last_two_plies(game: Game, rng: np.random.Generator) -> GameRecord:
         state = child
     played = whole.actions[-2:].copy()
     ones = np.ones(2, np.uint16)
-    return dataclasses.replace(
-        whole, start=game.notation.state_to_text(state), actions=played, visited=ones, visit_actions=played,
-        visits=ones, root_values=np.zeros(2, np.float32), versions=np.zeros(2, np.uint32),
-        flags=np.array([0, POLICY_TARGET], np.uint8), **not_told(),
+    return GameRecord(
+        uid=whole.uid, game=game.name, start=game.notation.state_to_text(state), max_plies=game.max_plies,
+        simulations=1, actions=played, visited=ones, visit_actions=played, visits=ones,
+        root_values=np.zeros(2, np.float32), flags=np.array([0, POLICY_TARGET], np.uint8),
+        versions=np.zeros(2, np.uint32), outcome=whole.outcome, reason=whole.reason,
     )  # fmt: skip
 
 
@@ -166,7 +166,7 @@ def accuracy(learner: Learner, samples: Samples) -> tuple[float, float]:
     """Shares of positions whose move, and whose result, the network in eval mode gets right."""
     planes = unpack(words_tensor(samples.words), PlaneShape.of(FOUR, FOUR.history))
     with torch.no_grad():
-        logits, values = learner.network.eval()(planes)
+        logits, values = learner.network.eval()(planes)[:2]
     hits = []
     for row in np.unique(samples.rows):
         here = samples.rows == row

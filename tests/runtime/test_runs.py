@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runtime.exits import Exit, Fatal
-from runtime.ports import Address, find_base_port, parse_address
+from runtime.ports import Address, claimed_base_port, find_base_port, parse_address
 from runtime.runs import FOLDERS, RunFolder, write_atomically
 
 
@@ -92,3 +92,10 @@ def test_three_ports_follow_from_the_base() -> None:
         "tcp://[::1]:11",
         "tcp://[::1]:12",
     )
+
+
+def test_two_who_look_for_a_port_at_once_are_given_different_ones() -> None:
+    with claimed_base_port(21_000) as one, claimed_base_port(21_000) as other:
+        assert one != other
+    with claimed_base_port(21_000) as again:
+        assert again == one
