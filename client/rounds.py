@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,13 +15,12 @@ from dataclasses import replace
 import numpy as np
 
 from client.remote_evaluator import LeafRefused
-from client.self_play import PAUSE_AFTER_REFUSAL, Player, play_game
+from client.self_play import Player, Pool, play_game
 from games.spec import Game
 from protocol.messages import BadMessage, WeightsInfo, decode
 from protocol.records import BadRecord, GameRecord
 from protocol.rounds import uid_of
 from protocol.settings import SelfPlaySettings
-from runtime.logs import Repeated
 from search.evaluator import Evaluator
 
 log = logging.getLogger(__name__)
@@ -55,7 +53,7 @@ class CurrentVersion:
         return self.newest
 
 
-class RoundPool:
+class RoundPool(Pool):
     """As `client.self_play.GamePool`, in rounds of `settings.round_games` games."""
 
     def __init__(
@@ -70,23 +68,10 @@ class RoundPool:
         room: asyncio.Event,
         finishing: asyncio.Event,
     ) -> None:
-        self.finished = 0
-        """Games finished and kept."""
-        self.plies = 0
-        """Moves of these games."""
-        self.in_progress = 0
-        self.given_up = 0
-        """Attempts at a game that failed; it is played again."""
-        self._game = game
-        self._settings = settings
-        self._evaluator = evaluator
         # The same random numbers whoever plays.
-        self._player = replace(player, seed=settings.seed, index=0, is_client=False)
+        player = replace(player, seed=settings.seed, index=0, is_client=False)
+        super().__init__(game, settings, evaluator, player, keep=keep, room=room, finishing=finishing)
         self._current = current
-        self._keep = keep
-        self._room = room
-        self._finishing = finishing
-        self._repeated = Repeated(log)
 
     def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
         """Play round after round in `group`, `games` games at a time."""
@@ -116,27 +101,15 @@ class RoundPool:
                     await self._play_and_keep(version, number)
                     break
                 except (LeafRefused, BadRecord) as fault:
-                    self.given_up += 1
-                    kind = type(fault).__name__
-                    text = f"game {number} is played again ({kind}): {fault}"
-                    self._repeated.warning(kind, text, time.monotonic())
-                    await asyncio.sleep(PAUSE_AFTER_REFUSAL)
+                    await self._gave_up(fault, f"game {number} is played again")
 
     async def _play_and_keep(self, version: int, number: int) -> None:
-        self.in_progress += 1
-        try:
-            uid = uid_of(self._settings.seed, number)
-            rng = self._player.rng(number)
-            record = await play_game(
-                self._game, self._settings, self._evaluator, rng, player=self._player, uid=uid
-            )
-        finally:
-            self.in_progress -= 1
-        if int(record.versions.max()) > version:
-            return
-        await self._keep(of_round(record, version))
-        self.finished += 1
-        self.plies += record.plies
+        uid = uid_of(self._settings.seed, number)
+        rng = self._player.rng(number)
+        game = play_game(self._game, self._settings, self._evaluator, rng, player=self._player, uid=uid)
+        record = await self._in_progress(game)
+        if int(record.versions.max()) <= version:
+            await self._kept(of_round(record, version))
 
 
 def of_round(record: GameRecord, version: int) -> GameRecord:

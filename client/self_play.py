@@ -180,8 +180,8 @@ def _flags(result: SearchResult) -> int:
     )
 
 
-class GamePool:
-    """Plays `games` at a time for ever. Tasks belong to the caller's group; cancelling them ends it.
+class Pool:
+    """What plays many games at a time: its counts, and what a game needs.
 
     `keep(record)` returns when the game is safe on disk. `room` is clear while the spool is full: games
     in progress go on, new ones wait. No game starts once `finishing` is set.
@@ -204,8 +204,7 @@ class GamePool:
         """Moves of these games."""
         self.in_progress = 0
         self.given_up = 0
-        """Games lost: the server refused one of their leaves, or no record can hold them."""
-        self.resigning = Resigning(settings)
+        """Attempts at a game that failed: the server refused a leaf, or no record can hold the game."""
         self._game = game
         self._settings = settings
         self._evaluator = evaluator
@@ -214,6 +213,44 @@ class GamePool:
         self._room = room
         self._finishing = finishing
         self._repeated = Repeated(log)
+
+    async def _in_progress(self, game: Awaitable[GameRecord]) -> GameRecord:
+        """The record of a game that is counted while it is played."""
+        self.in_progress += 1
+        try:
+            return await game
+        finally:
+            self.in_progress -= 1
+
+    async def _kept(self, record: GameRecord) -> None:
+        await self._keep(record)
+        self.finished += 1
+        self.plies += record.plies
+
+    async def _gave_up(self, fault: Exception, what: str) -> None:
+        """Count it, say so (seldom), and let the server be for a while."""
+        self.given_up += 1
+        kind = type(fault).__name__
+        self._repeated.warning(kind, f"{what} ({kind}): {fault}", time.monotonic())
+        await asyncio.sleep(PAUSE_AFTER_REFUSAL)
+
+
+class GamePool(Pool):
+    """Plays `games` at a time for ever. Tasks belong to the caller's group; cancelling them ends it."""
+
+    def __init__(
+        self,
+        game: Game,
+        settings: SelfPlaySettings,
+        evaluator: Evaluator,
+        player: Player,
+        *,
+        keep: Callable[[GameRecord], Awaitable[None]],
+        room: asyncio.Event,
+        finishing: asyncio.Event,
+    ) -> None:
+        super().__init__(game, settings, evaluator, player, keep=keep, room=room, finishing=finishing)
+        self.resigning = Resigning(settings)
         self._numbers = itertools.count()
 
     def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
@@ -227,24 +264,15 @@ class GamePool:
             try:
                 await self._play_and_keep(number)
             except (LeafRefused, BadRecord) as fault:
-                self.given_up += 1
-                kind = type(fault).__name__
-                self._repeated.warning(kind, f"a game is given up ({kind}): {fault}", time.monotonic())
-                await asyncio.sleep(PAUSE_AFTER_REFUSAL)
+                await self._gave_up(fault, "a game is given up")
 
     async def _play_and_keep(self, number: int) -> None:
-        self.in_progress += 1
-        try:
-            record = await play_game(
-                self._game,
-                self._settings,
-                self._evaluator,
-                self._player.rng(number),
-                player=self._player,
-                resigning=self.resigning,
-            )
-        finally:
-            self.in_progress -= 1
-        await self._keep(record)
-        self.finished += 1
-        self.plies += record.plies
+        game = play_game(
+            self._game,
+            self._settings,
+            self._evaluator,
+            self._player.rng(number),
+            player=self._player,
+            resigning=self.resigning,
+        )
+        await self._kept(await self._in_progress(game))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from games.connect_four import GAME
 from learn import contest
+from learn.errors import errors_of
 from learn.measures import Judgement, mean_of, share
 from learn.recipe import Recipe
 from learn.training import Trained
 from play.match.openings import random_openings
-from play.nets import load_net
 from play.search_choice import search_name
-from play.truth.measuring import measure
 from play.truth.report import PlayerErrors
 from play.truth.rows import rows_for
 
@@ -30,13 +28,9 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     """Errors of all snapshots; matches of the last one, the untrained one and random moves."""
     found = Judgement()
     rows = rows_for(GAME)
-    kinds = (0, recipe.judge_simulations)
-    search = trained.search(recipe, GAME)
     for snapshot in trained.snapshots:
         tell(f"judging minute {snapshot.minute}")
-        net = load_net(trained.path(snapshot))
-        *players, random = asyncio.run(measure([net], rows, kinds, search=search))
-        net.close()
+        *players, random = errors_of(trained, snapshot, recipe, GAME, rows)
         for player in players:
             for group in player.groups[:-1]:
                 panel = f"errors where it matters, {player.search}"
@@ -52,10 +46,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
     """Errors where it matters, the mean of the phases, without search and with it."""
-    net = load_net(trained.path(trained.snapshots[-1]))
-    kinds, search = (0, recipe.judge_simulations), trained.search(recipe, GAME)
-    *players, _ = asyncio.run(measure([net], rows_for(GAME), kinds, search=search))
-    net.close()
+    *players, _ = errors_of(trained, trained.snapshots[-1], recipe, GAME, rows_for(GAME))
     names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
     return {
         name: mean_of([group.errors_matter for group in player.groups[:-1]])

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from pathlib import Path
 
 from games.chess import GAME
 from learn import contest
+from learn.errors import errors_of
 from learn.measures import Judgement, Measure, mean_of, share
 from learn.recipe import Recipe
 from learn.training import Trained
 from play.lines import GameLine
 from play.match.openings import Opening
-from play.nets import load_net
 from play.search_choice import search_name
 from play.truth import endgames
-from play.truth.measuring import measure
 from play.truth.rows import Row, won_rows
-from protocol.settings import SelfPlaySettings
 
 POSITIONS, ON_THE_WAY = 200, 60
 """Positions for the end of the run, and for each network before it."""
@@ -50,7 +46,9 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
             found.add_point(
                 "moves above the optimum, of those mated", "network", snapshot.minute, mean_of(above)
             )
-        _add_errors(found, file, rows, (recipe.judge_simulations, search), snapshot.minute)
+        for player in errors_of(trained, snapshot, recipe, GAME, rows)[:-1]:
+            panel = "share of moves that throw the win away"
+            found.add_point(panel, player.search, snapshot.minute, player.groups[0].errors)
         if snapshot in (first, last):
             name = "trained" if snapshot is last else "untrained"
             asked = TARGETS[ending] if snapshot is last else (None, None)
@@ -66,9 +64,7 @@ def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
     search, file = trained.search(recipe, GAME), trained.path(trained.snapshots[-1])
     how = recipe.judge_simulations, search_name(search)
     mates, _ = conversions(contest.net_player(file, *how), rows[:ON_THE_WAY])
-    net = load_net(file)
-    raw, searched, _ = asyncio.run(measure([net], rows, (0, recipe.judge_simulations), search=search))
-    net.close()
+    raw, searched, _ = errors_of(trained, trained.snapshots[-1], recipe, GAME, rows)
     return {
         "mates": mates / ON_THE_WAY,
         "errors, raw policy": raw.groups[0].errors,
@@ -106,14 +102,3 @@ def _add(
         found.measures.append(
             Measure(what, name, mean_of(above), mates, target=asked[1], at_most=True, unit="moves")
         )
-
-
-def _add_errors(
-    found: Judgement, file: Path, rows: list[Row], how: tuple[int, SelfPlaySettings], minute: float
-) -> None:
-    net = load_net(file)
-    *players, _ = asyncio.run(measure([net], rows, (0, how[0]), search=how[1]))
-    net.close()
-    for player in players:
-        panel = "share of moves that throw the win away"
-        found.add_point(panel, player.search, minute, player.groups[0].errors)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from games.tic_tac_toe import GAME
+from learn.errors import errors_of
 from learn.measures import Judgement, Measure
 from learn.recipe import Recipe
 from learn.training import Trained
-from play.nets import load_net
-from play.truth.measuring import measure
 from play.truth.report import PlayerErrors
 from play.truth.rows import rows_for
 
@@ -23,13 +21,9 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     """The network at the end, the untrained one, random moves; the curve over all snapshots."""
     found = Judgement()
     rows = rows_for(GAME)
-    kinds = (0, recipe.judge_simulations)
-    search = trained.search(recipe, GAME)
     for snapshot in trained.snapshots:
         tell(f"judging minute {snapshot.minute}")
-        net = load_net(trained.path(snapshot))
-        *players, random = asyncio.run(measure([net], rows, kinds, search=search))
-        net.close()
+        *players, random = errors_of(trained, snapshot, recipe, GAME, rows)
         for player in players:
             found.add_point(PANEL, player.search, snapshot.minute, player.groups[0].errors)
         if snapshot is trained.snapshots[-1]:

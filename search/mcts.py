@@ -68,12 +68,7 @@ async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = Fal
     result = _improved(tree, is_cheap) if isinstance(tree, GumbelTree) else _counted(tree, is_cheap)
     result = _told(result, view, tree.mean_and_max_depth())
     settings = tree.settings
-    if (
-        isinstance(tree, GumbelTree)
-        or is_cheap
-        or settings.final_move != "max_robust"
-        or is_drawn(settings, tree.ply)
-    ):
+    if is_cheap or settings.final_move != "max_robust" or is_drawn(settings, tree.ply):
         return result
     return await _extended(result, tree, evaluator)
 

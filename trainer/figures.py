@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runtime.stretches import Stretch
-from trainer.game_figures import figures_of_games
+from trainer.game_figures import figures_of_games, rounded
 from trainer.learning import Turn
 from trainer.store import Totals
 from trainer.train import HeldOutFigures, StepFigures
@@ -73,17 +73,17 @@ class Figures:
             "value_loss": round(steps.value_loss, 5) if steps else None,
             "held_out_policy_loss": round(held_out.policy_loss, 5) if held_out else None,
             "held_out_value_loss": round(held_out.value_loss, 5) if held_out else None,
-            "moves_left_loss": _round(steps.moves_left_loss if steps else None),
-            "soft_policy_loss": _round(steps.soft_policy_loss if steps else None),
-            "held_out_moves_left_loss": _round(held_out.moves_left_loss if held_out else None),
-            "held_out_soft_policy_loss": _round(held_out.soft_policy_loss if held_out else None),
+            "moves_left_loss": rounded(steps.moves_left_loss if steps else None),
+            "soft_policy_loss": rounded(steps.soft_policy_loss if steps else None),
+            "held_out_moves_left_loss": rounded(held_out.moves_left_loss if held_out else None),
+            "held_out_soft_policy_loss": rounded(held_out.soft_policy_loss if held_out else None),
             "value_spread": round(held_out.value_spread, 5) if held_out else None,
-            "value_material_r": _round(held_out.material_r) if held_out else None,
+            "value_material_r": rounded(held_out.material_r) if held_out else None,
             "probe_values": {name: round(value, 4) for name, value in self.probe_values.items()},
             "policy_entropy": round(steps.policy_entropy, 5) if steps else None,
             "gradient_norm": round(steps.gradient_norm, 5) if steps else None,
             "weight_norm": round(self.turn.weight_norm, 4) if self.turn else None,
-            "window_outcomes": {name: _round(shares.get(outcome)) for outcome, name in OUTCOMES.items()},
+            "window_outcomes": {name: rounded(shares.get(outcome)) for outcome, name in OUTCOMES.items()},
             **self.newest_games,
             "samples_per_position": round(self.samples / max(totals.positions, 1), 3),
             "weights_version": self.weights_version,
@@ -93,10 +93,6 @@ class Figures:
             "alerts": list(self.alerts),
             "resignation": dict(self.resignation),
         }
-
-
-def _round(figure: float | None) -> float | None:
-    return None if figure is None else round(figure, 5)
 
 
 def log_line(figures: Mapping[str, Any]) -> str:

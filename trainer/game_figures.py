@@ -15,12 +15,12 @@ def figures_of_games(stretch: Stretch, lag: float | None) -> dict[str, Any]:
     """
     known, variety = stretch.games > 0, stretch.variety
     lengths = {f"p{percent}": variety.percentile(percent) if known else None for percent in PERCENTILES}
-    openings = {f"ply_{plies}": _round(variety.unique(plies)) if known else None for plies in OPENINGS}
+    openings = {f"ply_{plies}": rounded(variety.unique(plies)) if known else None for plies in OPENINGS}
     return {
-        "search": {name: _round(figure) for name, figure in stretch.roots.means().items()},
+        "search": {name: rounded(figure) for name, figure in stretch.roots.means().items()},
         "root_values": {
-            "sure": _round(stretch.saturated_share) if known else None,
-            "sure_wrong": _round(stretch.wrong_share) if known else None,
+            "sure": rounded(stretch.saturated_share) if known else None,
+            "sure_wrong": rounded(stretch.wrong_share) if known else None,
         },
         "lengths": lengths,
         "unique_openings": openings,
@@ -28,5 +28,6 @@ def figures_of_games(stretch: Stretch, lag: float | None) -> dict[str, Any]:
     }
 
 
-def _round(figure: float | None) -> float | None:
+def rounded(figure: float | None) -> float | None:
+    """To five digits after the point; None stays None."""
     return None if figure is None else round(figure, 5)

@@ -18,6 +18,7 @@ from games import GAME_NAMES, get_game
 from play.games.command import main
 from play.games.counting import count
 from play.games.reading import PAGE, Range, games_file
+from protocol.records import PER_PLY
 from runtime.exits import Exit, Fatal
 from trainer.store import Store
 
@@ -150,10 +151,7 @@ def test_a_resigned_game_is_checked_as_what_it_is(tmp_path: Path, monkeypatch, c
     given_up = [
         dataclasses.replace(
             record,
-            **{
-                name: getattr(record, name)[:-1]
-                for name in ("actions", "visited", "root_values", "flags", "versions")
-            },
+            **{name: getattr(record, name)[:-1] for name in PER_PLY},
             visits=record.visits[:visits],
             visit_actions=record.visit_actions[:visits],
             reason="resignation",

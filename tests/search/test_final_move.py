@@ -59,6 +59,7 @@ def test_a_max_robust_search_goes_on_until_both_agree_or_its_bound(moves):
     result = run(tree, HashEvaluator())
     plain = run(make_tree("connect_four", QUIET, moves), HashEvaluator())
     assert (result.visits.tolist(), result.value) == (plain.visits.tolist(), plain.value)
+    assert result.insight == plain.insight
     spent = int(tree.root_edges()["visits"].sum()) - 80
     assert 0 <= spent <= 64
     assert result.candidates is not None

@@ -16,10 +16,12 @@ import zmq
 from games import get_game
 from protocol.frames import check_evaluations, check_leaves
 from protocol.messages import (
+    CHUNK,
     PROTOCOL_VERSION,
     AnyMessage,
     Batch,
     BatchDone,
+    Chunk,
     Evaluate,
     Evaluated,
     EvaluatorReady,
@@ -27,9 +29,12 @@ from protocol.messages import (
     Hello,
     LoadWeights,
     Message,
+    PutWeights,
     Status,
+    WeightsInfo,
     WeightsLoaded,
     WeightsRefused,
+    WeightsWanted,
     Welcome,
     decode,
     encode,
@@ -96,6 +101,15 @@ class Peer:
     async def status(self) -> dict:
         self.send(GetStatus())
         return (await self.receive(Status))[0].figures
+
+
+async def publish(trainer: Peer, data: bytes, version: int) -> WeightsInfo:
+    """Upload weights chunk by chunk, until the server says that they are stored."""
+    info = WeightsInfo(version, 10 * version, hashlib.sha256(data).digest(), len(data), GAME.name)
+    trainer.send(PutWeights(info))
+    while (offset := (await trainer.receive(WeightsWanted))[0].offset) < len(data):
+        trainer.send(Chunk(info.sha256, offset), data[offset : offset + CHUNK])
+    return info
 
 
 class EchoEvaluator(Peer):

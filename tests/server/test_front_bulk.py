@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from front_bench import (
     Peer,
     Play,
     play_beside_front,
+    publish,
 )
 
 from protocol.errors import Code
@@ -37,7 +37,6 @@ from protocol.messages import (
     RelayGame,
     TrainerStatus,
     WeightsInfo,
-    WeightsWanted,
     decode,
     encode,
 )
@@ -135,15 +134,6 @@ def test_a_worker_may_not_publish_weights(play: Play) -> None:
         assert (await worker.receive(Refused))[0].code == Code.ROLE_NOT_ALLOWED
 
     play(scenario)
-
-
-async def publish(trainer: Peer, data: bytes, version: int) -> WeightsInfo:
-    """Upload weights chunk by chunk, until the server says that they are stored."""
-    info = WeightsInfo(version, 10 * version, hashlib.sha256(data).digest(), len(data), GAME.name)
-    trainer.send(PutWeights(info))
-    while (offset := (await trainer.receive(WeightsWanted))[0].offset) < len(data):
-        trainer.send(Chunk(info.sha256, offset), data[offset : offset + CHUNK])
-    return info
 
 
 def test_published_weights_are_loaded_announced_and_served(play: Play) -> None:

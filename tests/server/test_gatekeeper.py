@@ -10,11 +10,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from front_bench import GAME, Bench, Peer, play_beside_front
+from front_bench import GAME, Bench, Peer, play_beside_front, publish
 
 from games import get_game
 from net.create import create
-from protocol.messages import CHUNK, Chunk, GetWeights, PutWeights, WeightsInfo, WeightsWanted
+from protocol.messages import GetWeights, WeightsInfo
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
@@ -38,14 +38,6 @@ def says(*lines: str, code: int = 0) -> Callable[[Play], Sequence[str]]:
 
 def ignore(info: WeightsInfo) -> None:
     """Evaluators that are not there."""
-
-
-async def publish(trainer: Peer, data: bytes, version: int) -> WeightsInfo:
-    info = WeightsInfo(version, 10 * version, hashlib.sha256(data).digest(), len(data), GAME.name)
-    trainer.send(PutWeights(info))
-    while (offset := (await trainer.receive(WeightsWanted))[0].offset) < len(data):
-        trainer.send(Chunk(info.sha256, offset), data[offset : offset + CHUNK])
-    return info
 
 
 async def figures_when(trainer: Peer, wanted: Callable[[dict], bool]) -> dict:

@@ -1,0 +1,26 @@
+"""What the networks of a run get wrong, against known truth: one measurement that all judges share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from games.spec import Game
+from learn.recipe import Recipe
+from learn.training import Snapshot, Trained
+from play.nets import load_net
+from play.truth.measuring import measure
+from play.truth.report import PlayerErrors
+from play.truth.rows import Row
+
+
+def errors_of(
+    trained: Trained, snapshot: Snapshot, recipe: Recipe, game: Game, rows: Sequence[Row]
+) -> list[PlayerErrors]:
+    """Errors on `rows` of the raw policy, of the search that judges (`recipe.judge_simulations`), and of
+    random moves."""
+    net = load_net(trained.path(snapshot))
+    kinds = (0, recipe.judge_simulations)
+    found = asyncio.run(measure([net], rows, kinds, search=trained.search(recipe, game)))
+    net.close()
+    return found
