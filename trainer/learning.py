@@ -44,6 +44,7 @@ def recipe_of(config: TrainerConfig) -> Recipe:
         if getattr(config, name) is not None:
             chosen[name] = getattr(config, name)
     for name in (
+        "precision",
         "value_weight",
         "value_q_share",
         "win_discount",

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from games.spec import Game
+from net.cpu_engine import faster_dtype
 from net.modules import Network
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta, to_bytes
@@ -76,6 +77,14 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+def computes_in_bfloat16(precision: str, device: torch.device) -> bool:
+    """Whether a setting of `Recipe.precision` means bfloat16 on `device`."""
+    if precision == "auto":
+        on_gpu = device.type == "cuda"
+        return torch.cuda.is_bf16_supported() if on_gpu else faster_dtype() == torch.bfloat16
+    return precision == "bfloat16"
+
+
 class Learner:
     """Network and optimizer. One thread at a time may use it.
 
@@ -96,6 +105,7 @@ class Learner:
         self._recipe = recipe
         self._device = device
         self._shape = PlaneShape.of(game, history)
+        self._in_bfloat16 = computes_in_bfloat16(recipe.precision, device)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._average: Average | None = None
         if recipe.ema:
@@ -169,7 +179,7 @@ class Learner:
     def _losses(self, network: Network, samples: Samples) -> BatchLosses:
         words, targets = self._upload(samples)
         planes = unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._device.type == "cuda"):
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(planes)
         form = self._recipe.policy_loss
         parts = losses(outputs.policy, outputs.value, targets, form)
