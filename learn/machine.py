@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
 
 def describe_machine() -> dict[str, str | int | float]:
-    """Processor, cores, memory (GB), versions, and whether anything else was running (load average)."""
+    """Processor, cores, memory (GB), versions, date, and whether anything else was running (load average)."""
     return {
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
@@ -19,7 +21,19 @@ def describe_machine() -> dict[str, str | int | float]:
         "torch": torch.__version__,
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
         "load_before": round(os.getloadavg()[0], 1),
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
     }
+
+
+def _commit() -> str:
+    """Of the working tree, empty where there is no git."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found.stdout.strip()
 
 
 def _processor() -> str:

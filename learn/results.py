@@ -3,6 +3,7 @@
 results/NAME/seed-N.json   command, settings, machine, wall clock, measures, curves
              curves.png    of all seeds
              README.md     the table, and how to repeat it
+results/README.md          what was asked of all recipes, and whether it was reached
 """
 
 from __future__ import annotations
@@ -49,6 +50,40 @@ def write_page(folder: Path, recipe: Recipe) -> None:
     judged = {seed: Judgement.from_json(about) for seed, about in seeds.items()}
     draw(judged, recipe.title, folder / "curves.png")
     write_atomically(folder / "README.md", _page(recipe, seeds, judged).encode())
+    write_atomically(folder.parent / "README.md", _overview(folder.parent).encode())
+
+
+def _overview(folder: Path) -> str:
+    """All recipes of a folder of results, by what was asked of them."""
+    lines = [
+        "# Results",
+        "",
+        "What was asked of each recipe; each page has the untrained network under the same search and random "
+        "moves beside it, curves, settings, and how to repeat it. Written by `python -m learn`.",
+        "",
+        "| recipe | wall clock, min (core-min) | what | seeds | target | reached |",
+        "|---|---|---|---|---|---|",
+    ]
+    for page in sorted(folder.glob("*/seed-*.json")):
+        if page == min(page.parent.glob("seed-*.json")):
+            lines += _asked(page.parent)
+    return "\n".join(lines) + "\n"
+
+
+def _asked(folder: Path) -> list[str]:
+    seeds = read_seeds(folder)
+    judged = [Judgement.from_json(about) for about in seeds.values()]
+    title = f"[{next(iter(seeds.values()))['recipe']['title']}]({folder.name}/README.md)"
+    clock = ", ".join(f"{one['minutes']:.0f} ({one['core_minutes']:.0f})" for one in seeds.values())
+    lines = []
+    for asked in [one for one in judged[0].measures if one.target is not None]:
+        found = [_find(one.measures, (asked.what, asked.player)) for one in judged]
+        known = [one for one in found if one is not None]
+        values = "; ".join(one.text(one.value) for one in known)
+        what = f"{asked.what} ({asked.player})"
+        lines.append(f"| {title} | {clock} | {what} | {values} | {_target(asked)} | {_reached(known)} |")
+        title = clock = ""
+    return lines
 
 
 def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[int, Judgement]) -> str:
@@ -61,21 +96,22 @@ def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[i
         *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
         "![curves](curves.png)",
         "Settings beside the defaults:",
-        f"```toml\n{_settings(recipe)}```",
+        f"```toml\n{_settings(next(iter(seeds.values()))['recipe'])}```",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
     lines = [
-        "| seed | wall clock, min | processor, core-min | games | positions | steps | machine |",
-        "|---|---|---|---|---|---|---|",
+        "| seed | date, commit | wall clock, min | core-min | games | positions | steps | machine |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for seed, one in seeds.items():
         machine, summary = one["machine"], one["summary"]
         on = f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu']}"
+        when = f"{machine.get('date', '')} {machine.get('commit', '')}".strip()
         lines.append(
-            f"| {seed} | {one['minutes']:.1f} | {one['core_minutes']:.0f} | {summary['games']:,} | "
+            f"| {seed} | {when} | {one['minutes']:.1f} | {one['core_minutes']:.0f} | {summary['games']:,} | "
             f"{summary['positions']:,} | {summary['steps']:,} | {on} |"
         )
     return "\n".join(lines)
@@ -126,8 +162,7 @@ def _reached(known: Sequence[Measure]) -> str:
     return "yes" if count == len(known) else f"no ({count} of {len(known)} seeds)"
 
 
-def _settings(recipe: Recipe) -> str:
-    server, trainer = dict(recipe.server), dict(recipe.trainer)
-    run = {"net": recipe.net, "simulations": recipe.simulations, "games": recipe.games}
-    run |= {"workers": recipe.workers}
-    return to_toml({**run, "server": server, "trainer": trainer})
+def _settings(recipe: Mapping[str, Any]) -> str:
+    """Of a recipe as a seed's file has it: the file of that name may have changed since."""
+    run = {key: recipe[key] for key in ("net", "simulations", "games", "workers")}
+    return to_toml({**run, "server": recipe["server"], "trainer": recipe["trainer"]})

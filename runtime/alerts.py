@@ -18,6 +18,8 @@ IN_A_ROW = 3
 """Stretches that all have to show a collapse, and figures of training that have to show memorising."""
 DRAWS = 0.60
 """Share of draws of a collapse."""
+DRAWN_LOSS = 0.5
+"""Cross-entropy of the value below which, with so many draws, it says little but draw."""
 THREEFOLD = 0.30
 """Share of games that end by repetition."""
 SHORT = {"chess": 40.0}
@@ -94,7 +96,8 @@ def find_alerts(signs: Signs) -> list[Alert]:
     trained = [s for s in signs.stretches if s.games >= SMALLEST_STRETCH and 2 * s.untrained < s.games]
     signs = Signs(signs.game, trained, signs.lessons, signs.lag, signs.samples_per_position)
     checks: list[Callable[[Signs], Alert | None]] = [
-        _draw_collapse, _no_effect, _repetitions, _short_draws, _capped, _saturated, _stale, _memorising,
+        _draw_collapse, _says_draw, _no_effect, _repetitions, _short_draws, _capped, _saturated, _stale,
+        _memorising,
     ]  # fmt: skip
     return [alert for check in checks if (alert := check(signs)) is not None]
 
@@ -113,6 +116,21 @@ def _draw_collapse(signs: Signs) -> Alert | None:
         "first look for a bug in values or rules; then fewer steps a game (--samples-per-position), "
         "--self-play.fpu reduction, a longer --self-play.temperature-plies, a lower --lr; do not raise the "
         "simulations before less than 70 % are draws; or go back to a checkpoint from before it",
+    )
+
+
+def _says_draw(signs: Signs) -> Alert | None:
+    newest = signs.stretches[-1] if signs.stretches else None
+    losses = [lesson.value_loss for lesson in signs.lessons[-IN_A_ROW:]]
+    too_good = len(losses) == IN_A_ROW and max(losses) < DRAWN_LOSS
+    if signs.game in BY_HEART or newest is None or newest.draw_share <= DRAWS or not too_good:
+        return None
+    return Alert(
+        "value says draw",
+        f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {newest.draw_share:.0%} draws",
+        "saying draw of every position is nearly always right, so there is little left to learn from results",
+        "more decisive games first: varied openings (--self-play.random-share), --capped-value-weight 0.1, a "
+        "share of won endgames (--self-play.start-generator)",
     )
 
 
@@ -167,7 +185,8 @@ def _capped(signs: Signs) -> Alert | None:
         "games cut off",
         f"{share:.0%} of the newest games reach the cap on their length (limit {CAPPED:.0%})",
         "won positions are not won; each such game adds a draw to very many positions",
-        "a smaller --self-play.max-plies while the network is weak, so that they fill less of the window",
+        "--capped-value-weight 0.1 (trainer), so that they say little about values; a smaller "
+        "--self-play.max-plies while the network is weak, so that they fill less of the window",
     )
 
 

@@ -95,6 +95,11 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
     assert (
         "| 90.0 % [82.6 %, 94.5 %] | 10.0 % [5.5 %, 17.4 %] | at least 50.0 % | no (1 of 2 seeds) |" in page
     )
+    overview = (tmp_path / "README.md").read_text()
+    assert (
+        "| [t](out/README.md) | 1 (2), 1 (2) | wins (trained) | 90.0 %; 10.0 % | at least 50.0 % |"
+        in overview
+    )
     assert (tmp_path / "out" / "curves.png").read_bytes()[:4] == b"\x89PNG"
     assert Judgement.from_json(read_seeds(tmp_path / "out")[1]).measures[0].reached is True
 

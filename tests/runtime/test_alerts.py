@@ -38,6 +38,14 @@ def test_a_draw_collapse_needs_three_stretches_in_a_row() -> None:
     assert names(stretch(0.1), stretch(0.7), stretch(0.8), stretch(0.9)) == ["draw collapse"]
 
 
+def test_a_value_that_only_says_draw_is_told_from_one_that_knows_results() -> None:
+    """A small value loss is good while games are decisive; with many draws it is not."""
+    small = [Lesson(step, 3.0, 2.0, 0.4) for step in range(3)]
+    large = [Lesson(step, 3.0, 2.0, 0.7) for step in range(3)]
+    assert names(stretch(0.7), lessons=small) == ["value says draw"]
+    assert names(stretch(0.5), lessons=small) == names(stretch(0.7), lessons=large) == []
+
+
 def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
     """Numbers first, then a cause, then settings."""
     (alert,) = find_alerts(Signs("chess", [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
