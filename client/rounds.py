@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from client.remote_evaluator import LeafRefused
-from client.self_play import Player, Pool, play_game
+from client.self_play import Player, Pool
 from games.spec import Game
 from protocol.messages import BadMessage, WeightsInfo, decode
 from protocol.records import BadRecord, GameRecord
@@ -104,10 +104,7 @@ class RoundPool(Pool):
                     await self._gave_up(fault, f"game {number} is played again")
 
     async def _play_and_keep(self, version: int, number: int) -> None:
-        uid = uid_of(self._settings.seed, number)
-        rng = self._player.rng(number)
-        game = play_game(self._game, self._settings, self._evaluator, rng, player=self._player, uid=uid)
-        record = await self._in_progress(game)
+        record = await self._played(number, uid_of(self._settings.seed, number))
         if int(record.versions.max()) <= version:
             await self._kept(of_round(record, version))
 

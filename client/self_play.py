@@ -8,7 +8,7 @@ import logging
 import os
 import time
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -205,6 +205,7 @@ class Pool:
         self.in_progress = 0
         self.given_up = 0
         """Attempts at a game that failed: the server refused a leaf, or no record can hold the game."""
+        self.resigning = Resigning(settings)
         self._game = game
         self._settings = settings
         self._evaluator = evaluator
@@ -214,11 +215,20 @@ class Pool:
         self._finishing = finishing
         self._repeated = Repeated(log)
 
-    async def _in_progress(self, game: Awaitable[GameRecord]) -> GameRecord:
-        """The record of a game that is counted while it is played."""
+    async def _played(self, number: int, uid: bytes | None = None) -> GameRecord:
+        """Play game `number`."""
+        rng = self._player.rng(number)
         self.in_progress += 1
         try:
-            return await game
+            return await play_game(
+                self._game,
+                self._settings,
+                self._evaluator,
+                rng,
+                player=self._player,
+                uid=uid,
+                resigning=self.resigning,
+            )
         finally:
             self.in_progress -= 1
 
@@ -238,41 +248,16 @@ class Pool:
 class GamePool(Pool):
     """Plays `games` at a time for ever. Tasks belong to the caller's group; cancelling them ends it."""
 
-    def __init__(
-        self,
-        game: Game,
-        settings: SelfPlaySettings,
-        evaluator: Evaluator,
-        player: Player,
-        *,
-        keep: Callable[[GameRecord], Awaitable[None]],
-        room: asyncio.Event,
-        finishing: asyncio.Event,
-    ) -> None:
-        super().__init__(game, settings, evaluator, player, keep=keep, room=room, finishing=finishing)
-        self.resigning = Resigning(settings)
-        self._numbers = itertools.count()
-
     def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
         """Begin `games` coroutines in `group`."""
-        return [group.create_task(self._play_on(), name=f"game-{slot}") for slot in range(games)]
+        numbers = itertools.count()
+        return [group.create_task(self._play_on(numbers), name=f"game-{slot}") for slot in range(games)]
 
-    async def _play_on(self) -> None:
+    async def _play_on(self, numbers: Iterator[int]) -> None:
         while not self._finishing.is_set():
             await self._room.wait()
-            number = next(self._numbers)
+            number = next(numbers)
             try:
-                await self._play_and_keep(number)
+                await self._kept(await self._played(number))
             except (LeafRefused, BadRecord) as fault:
                 await self._gave_up(fault, "a game is given up")
-
-    async def _play_and_keep(self, number: int) -> None:
-        game = play_game(
-            self._game,
-            self._settings,
-            self._evaluator,
-            self._player.rng(number),
-            player=self._player,
-            resigning=self.resigning,
-        )
-        await self._kept(await self._in_progress(game))

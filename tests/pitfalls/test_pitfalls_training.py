@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from test_learning import fill, games, learning, stored
-from test_training import NET, distinct
+from test_training import NET, by_heart, distinct
 
 from bench.random_games import random_game
 from games import get_game
@@ -110,12 +110,7 @@ def test_one_batch_of_chess_is_learnt_by_heart() -> None:
     window = window_of(CHESS, [random_game(CHESS, rng, simulations=50) for _ in range(4)])
     samples = distinct(Sampler(CHESS, CHESS.history).sample(window, rng, 16))
     learner = learner_of(CHESS, dataclasses.replace(NET, blocks=1), lr=0.01, warmup_steps=10)
-    for _ in range(120):
-        learner.train(samples)
-    learner.figures()
-    learner.train(samples)
-    figures = learner.figures()
-    assert figures is not None
+    figures = by_heart(learner, samples, 120)
     assert figures.policy_loss - figures.policy_entropy < 0.1
     assert figures.value_loss < 0.1
 

@@ -18,7 +18,7 @@ from trainer.loss import Targets, losses, outcome_targets, value_loss, value_tar
 from trainer.optimizers import RECIPES, make_optimizer
 from trainer.probes import correlation
 from trainer.sampler import Sampler, Samples
-from trainer.train import Learner
+from trainer.train import Learner, StepFigures
 from trainer.window import Window
 
 torch.set_num_threads(1)
@@ -239,14 +239,20 @@ def test_one_batch_is_learnt_by_heart(form: str) -> None:
     recipe = dataclasses.replace(RECIPES["adamw"], lr=0.01, warmup_steps=10, policy_loss=form)
     learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
     samples = distinct(some_samples(16))
-    for _ in range(200):
+    figures = by_heart(learner, samples, 200)
+    assert figures.policy_loss - figures.policy_entropy < 0.05
+    assert figures.value_loss < 0.05
+
+
+def by_heart(learner: Learner, samples: Samples, steps: int) -> StepFigures:
+    """Figures of the step after `steps` on the same samples."""
+    for _ in range(steps):
         learner.train(samples)
     learner.figures()
     learner.train(samples)
     figures = learner.figures()
     assert figures is not None
-    assert figures.policy_loss - figures.policy_entropy < 0.05
-    assert figures.value_loss < 0.05
+    return figures
 
 
 def distinct(samples: Samples) -> Samples:
