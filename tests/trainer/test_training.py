@@ -345,16 +345,14 @@ def test_adamw_decays_filters_only() -> None:
 
 def test_half_numbers_change_the_losses_by_a_hair() -> None:
     """bfloat16 in forward and backward passes, float32 in weights, sums and losses."""
-    samples = distinct(get_game("connect_four"), 64)
+    samples = some_samples(64)
     found = []
     for precision in ("float32", "bfloat16"):
         torch.manual_seed(3)
-        network = build(Architecture(1, 16, value_head="wdl"), get_game("connect_four"), 1)
-        recipe = replace(RECIPES["adamw"], precision=precision, warmup_steps=0)
-        learner = Learner(get_game("connect_four"), 1, network, recipe, torch.device("cpu"))
-        for _ in range(20):
-            learner.train(samples)
-        assert {tensor.dtype for tensor in network.parameters()} == {torch.float32}
+        recipe = dataclasses.replace(RECIPES["adamw"], precision=precision, warmup_steps=0)
+        learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+        by_heart(learner, samples, 20)
+        assert {tensor.dtype for tensor in learner.network.parameters()} == {torch.float32}
         found.append(learner.evaluate(samples))
     assert found[1].policy_loss == pytest.approx(found[0].policy_loss, rel=0.02)
     assert found[1].value_loss == pytest.approx(found[0].value_loss, rel=0.05)
