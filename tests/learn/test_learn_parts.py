@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from games import get_game
 from learn import recipe as recipes
 from learn.judging import JUDGES, check_judge
 from learn.measures import Judgement, Measure, share
@@ -20,6 +21,7 @@ from protocol.settings import SelfPlaySettings
 from runtime import config
 from runtime.exits import Fatal
 from runtime.runs import RunFolder
+from search.settings import resolve
 from server.config import ServerConfig
 from trainer.config import TrainerConfig
 
@@ -42,6 +44,7 @@ def test_every_recipe_names_a_judge_and_settings_that_exist(name: str, tmp_path:
     examples = ("a", "b", "c")
     served = config.load(ServerConfig, flags, command="c", examples=examples, description="d")
     assert isinstance(served.self_play, SelfPlaySettings)
+    resolve(served.self_play, get_game(recipe.game))
     flags = ["--config", str(tmp_path / "trainer.toml")]
     config.load(TrainerConfig, flags, command="c", examples=examples, description="d").check()
 
