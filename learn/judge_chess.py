@@ -24,9 +24,11 @@ from play.search_choice import search_name
 from play.truth.choosing import play_settings
 from search.tree import SearchTree
 
-PAIRS, PAIRS_ON_THE_WAY = 50, 15
+PAIRS, PAIRS_ON_THE_WAY = 50, 10
 """Openings of a match, each from both sides: at the end, and for networks before it."""
 OPENING_PLIES = 4
+MAX_PLIES = 300
+"""Games as long as 150 moves of each are drawn: a mate that takes longer is none that one can rely on."""
 TARGETS = {"random": 0.97, "greedy": 0.65}
 MATES_TARGET = 0.80
 DECISIVE_TARGET = 0.40
@@ -79,7 +81,7 @@ def _full(player: str, name: str, *, trained: bool) -> list[Measure]:
     measures = []
     openings = random_openings(GAME, PAIRS, OPENING_PLIES, seed=1)
     for opponent, target in TARGETS.items():
-        played = contest.play(GAME, player, opponent, openings)
+        played = contest.play(GAME, player, opponent, openings, max_plies=MAX_PLIES)
         measures.append(contest.score(f"score against {opponent}", name, played, target if trained else None))
         mates = sum(one.outcome_for_a == 1 and one.reason == MATE for one in played)
         asked = MATES_TARGET if trained and opponent == "random" else None
@@ -98,7 +100,7 @@ def _short(player: str, opponent: str, measures: Sequence[Measure]) -> float:
         if one.what == f"score against {opponent}":
             return one.value
     openings = random_openings(GAME, PAIRS_ON_THE_WAY, OPENING_PLIES, seed=1)
-    return contest.score("", "", contest.play(GAME, player, opponent, openings)).value
+    return contest.score("", "", contest.play(GAME, player, opponent, openings, max_plies=MAX_PLIES)).value
 
 
 def queen_up(player: str) -> tuple[int, int]:
@@ -111,7 +113,7 @@ def queen_up(player: str) -> tuple[int, int]:
             line.play(int(rng.choice(line.legal_actions())))
         if line.end_reason() is None and abs(_lead(line)) >= LEAD:
             openings.append(Opening(f"queen {len(openings)}", line.start, tuple(line.actions)))
-    played = contest.play(GAME, player, "random", openings)
+    played = contest.play(GAME, player, "random", openings, max_plies=MAX_PLIES)
     ahead = [one for one in played if _is_ahead(one)]
     return sum(one.outcome_for_a == 1 for one in ahead), len(ahead)
 
