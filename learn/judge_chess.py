@@ -47,7 +47,7 @@ MATERIAL_GAMES, MATERIAL_EVERY = 40, 7
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
     """The last network in full, the untrained one and random moves beside it, snapshots by short matches."""
     found = Judgement()
-    how = recipe.judge_simulations, search_name(trained.search(recipe, GAME))
+    how = recipe.in_matches, search_name(trained.search(recipe, GAME))
     first, last = trained.snapshots[0], trained.snapshots[-1]
     positions = material_positions()
     for snapshot in trained.snapshots:

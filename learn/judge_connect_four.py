@@ -68,7 +68,7 @@ def _add_errors(found: Judgement, name: str, player: PlayerErrors) -> None:
 
 def _add_matches(found: Judgement, trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> None:
     openings = random_openings(GAME, GAME.actions**OPENING_PLIES, OPENING_PLIES, seed=1)
-    how = recipe.judge_simulations, search_name(trained.search(recipe, GAME))
+    how = recipe.in_matches, search_name(trained.search(recipe, GAME))
     players = {
         "trained": contest.net_player(trained.path(trained.snapshots[-1]), *how),
         "untrained": contest.net_player(trained.path(trained.snapshots[0]), *how),

@@ -32,6 +32,8 @@ class Recipe:
     """New simulations a move in self-play."""
     judge_simulations: int = 64
     """Simulations a move when it is judged."""
+    match_simulations: int = 0
+    """Simulations a move in matches against other players; 0: `judge_simulations`."""
     judge_search: str = ""
     """How it searches then, as in player specs (puct, gumbel?gumbel_c_scale=0.1); empty: as in self-play."""
     net: str = "tiny"
@@ -44,6 +46,11 @@ class Recipe:
     """Further settings of azserver (those of self-play under `self_play`)."""
     trainer: dict[str, Any] = field(default_factory=dict)
     """Further settings of the trainer."""
+
+    @property
+    def in_matches(self) -> int:
+        """Simulations a move in matches."""
+        return self.match_simulations or self.judge_simulations
 
 
 def names() -> list[str]:
