@@ -11,19 +11,24 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from games.bits import ZERO
+from games.bits import ONE, ZERO
 from games.jit import jit
 from games.spec import Line, Notation, Rules, State, Symmetry
 
 STATE_WORDS = 3
 PLANES_PER_POSITION = 2
+SCALAR_PLANES = 1
+"""Who is to move. Which of the last free cells are whose (Connect Four's odd and even threats) follows from
+it, and a convolution cannot count the stones of a whole board."""
+_ONE = np.uint64(int(np.float32(1.0).view(np.uint32)))
 
 FIRST, SECOND, EMPTY = "x", "o", "."
 
 
 @jit
 def encode(line: Line, n: int, history: int, words: npt.NDArray[np.uint64]) -> None:
-    """Two planes a position, newest first: own stones, then the other's, for the side to move now."""
+    """Two planes a position, newest first: own stones, then the other's, for the side to move now; then 1
+    if that is the first player, else 0 (AlphaGo Zero's colour plane)."""
     for back in range(history):
         own, other = ZERO, ZERO
         if back < n:
@@ -31,6 +36,7 @@ def encode(line: Line, n: int, history: int, words: npt.NDArray[np.uint64]) -> N
             own, other = line[n - 1 - back, turned], line[n - 1 - back, 1 - turned]
         words[2 * back] = own
         words[2 * back + 1] = other
+    words[2 * history] = ZERO if line[n - 1, 2] & ONE else _ONE
 
 
 def stones_by_player(state: State) -> tuple[int, int]:

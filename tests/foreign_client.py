@@ -135,12 +135,13 @@ def winner(board: list[int]) -> int:
 
 
 def pack(boards: list[list[int]], mover: int, history: int) -> bytes:
-    """Pack the newest `history` boards as words, own stones and the other's for each, newest first."""
+    """Pack the newest `history` boards as words, own stones and the other's for each, newest first; then
+    whether the first player (1) is to move."""
     words = []
     for back in range(history):
         board = boards[-1 - back] if back < len(boards) else [0] * 9
         words += [sum(1 << cell for cell in range(9) if board[cell] == who) for who in (mover, -mover)]
-    return struct.pack(f"<{len(words)}Q", *words)
+    return struct.pack(f"<{len(words)}QfI", *words, 1.0 if mover == 1 else 0.0, 0)
 
 
 def spread(total: int, cells: list[int]) -> dict[int, int]:

@@ -158,8 +158,9 @@ def test_features_are_those_of_the_naive_twin(name: str, history: int) -> None:
     for playout in playouts(name):
         twin = naive_game(name)
         for n in range(1, len(playout.line) + 1):
-            packed = bits(game, features(game, playout.line, n, history), history)
-            assert packed.tolist() == twin.planes(history)
+            words = features(game, playout.line, n, history)
+            assert bits(game, words, history).tolist() == twin.planes(history)
+            assert scalars(game, words, history).tolist() == [1 - twin.mover]
             if n <= len(playout.actions):
                 twin.play(playout.actions[n - 1])
 

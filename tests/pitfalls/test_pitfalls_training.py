@@ -148,7 +148,7 @@ def test_a_network_learns_from_the_rules_alone_to_win_in_one_and_that_it_has_won
     )
     before = accuracy(learner, unseen)
     sampler = Sampler(FOUR, FOUR.history, symmetric=True)
-    for _ in range(160):
+    for _ in range(220):
         learner.train(sampler.sample(trained, rng, 128))
     moves, results = accuracy(learner, unseen)
     assert before[0] < 0.35
