@@ -16,8 +16,9 @@ COLUMNS = 2
 def draw(judgements: Mapping[int, Judgement], title: str, path: Path) -> None:
     """All panels of all seeds into one file."""
     panels = list(dict.fromkeys(panel for one in judgements.values() for panel in one.curves))
-    rows = max(1, -(-len(panels) // COLUMNS))
-    figure, axes = new_figure(rows, COLUMNS, (6.0 * COLUMNS, 3.6 * rows))
+    columns = max(1, min(COLUMNS, len(panels)))
+    rows = max(1, -(-len(panels) // columns))
+    figure, axes = new_figure(rows, columns, (6.0 * columns, 3.6 * rows))
     flat = list(axes.flat)
     for axis, panel in zip(flat, panels, strict=False):
         labels = list(
