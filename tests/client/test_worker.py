@@ -27,7 +27,7 @@ from runtime.aio import Stop, first_cause
 from runtime.exits import Exit, Fatal
 from runtime.sockets import new_context
 
-TIC_TAC_TOE_WORDS = 2
+TIC_TAC_TOE_WORDS = 3
 
 Scenario = Callable[["Site"], Awaitable[None]]
 
