@@ -171,7 +171,7 @@ def test_games_are_stored_once(client: Client, stored: Game) -> None:
 
 
 def test_many_rows_in_one_request(client: Client) -> None:
-    empty = bytes(16 * client.settings["history"])
+    empty = bytes(16 * client.settings["history"] + 8)
     rows = min(300, client.leaves.welcome["credits"])
     answers = client.evaluate([(empty, list(range(row % 9 + 1))) for row in range(rows)])
     for row, answer in enumerate(answers):
@@ -182,14 +182,14 @@ def test_many_rows_in_one_request(client: Client) -> None:
 
 def test_frames_that_do_not_fit_are_refused(client: Client) -> None:
     header = {"type": "evaluate", "request": 1 << 62, "rows": 1}
-    frames = [bytes(16 * client.settings["history"]), b"\x01\x00", b"\x00"]
+    frames = [bytes(16 * client.settings["history"] + 8), b"\x01\x00", b"\x00"]
     with pytest.raises(Refused, match="bad_frames"):
         client.leaves.ask(header, frames, {"type": "evaluated"}, client.deadline(), resend=5.0)
 
 
 def test_credits_are_exact(client: Client) -> None:
     credit, before = client.leaves.welcome["credits"], client.status(client.leaves)["over_credit"]
-    position = (bytes(16 * client.settings["history"]), [0])
+    position = (bytes(16 * client.settings["history"] + 8), [0])
     assert len(client.evaluate([position] * credit)) == credit
     with pytest.raises(Refused, match="over_credit") as told:
         client.evaluate([position] * (credit + 1))
