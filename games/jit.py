@@ -18,7 +18,8 @@ from typing import Any
 import numba
 import numpy as np
 
-JITTED_PACKAGES = ("games", "search", "net", "trainer", "play")
+JITTED_PACKAGES = ("games", "protocol", "search", "net", "trainer", "play")
+"""`protocol` for the constants that kernels take from it."""
 KEPT_CACHES = 4
 
 CompiledFunction = Callable[..., Any]

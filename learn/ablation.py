@@ -17,14 +17,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from learn import recipe as recipes
 from learn.ablation_table import table
+from learn.judging import brief, check_brief
 from learn.recipe import Recipe
 from runtime.exits import Exit, Fatal, guarded
 from runtime.runs import write_atomically
 
 FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
+ONLY_THE_FIRST = 1e9
+"""Minutes between networks that are kept: what is compared is the last one."""
 
 
 @dataclass(frozen=True)
@@ -46,29 +51,29 @@ class Ablation:
 
 
 def load(name: str) -> Ablation:
-    """The ablation `name`. Fatal(CONFIG) if there is none, or it says something senseless."""
-    path = FOLDER / f"{name}.toml"
+    """The ablation `name` of `learn/ablations`, or in the file of that name. Fatal(CONFIG) if there is none,
+    or it says something senseless."""
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
         found = tomllib.loads(path.read_text())
-        return Ablation(
-            name,
-            found["title"],
-            replace(recipes.load(found["recipe"]), snapshot_minutes=1e9),
-            float(found["minutes"]),
-            tuple(found["seeds"]),
-            found["variants"],
-        )
+        recipe = recipes.load(found.pop("recipe"))
+        check_brief(recipe)
+        whole = {**found, "name": path.stem, "recipe": replace(recipe, snapshot_minutes=ONLY_THE_FIRST)}
+        ablation = msgspec.convert(whole, Ablation)
+        ablation.all()
+        return ablation
     except FileNotFoundError as error:
         known = ", ".join(sorted(one.stem for one in FOLDER.glob("*.toml")))
         raise Fatal(f"there is no ablation {name!r}; there are {known}", Exit.CONFIG) from error
-    except (tomllib.TOMLDecodeError, KeyError) as error:
+    except KeyError as error:
+        raise Fatal(f"{path} names no recipe", Exit.CONFIG) from error
+    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise Fatal(f"{path} is wrong: {error}", Exit.CONFIG) from error
 
 
 def varied(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """`recipe` with `changes` laid over it."""
-    fields = {name: _laid_over(getattr(recipe, name), change) for name, change in changes.items()}
-    return replace(recipe, **fields)
+    """`recipe` with `changes` laid over it. Fatal(CONFIG) if that is none."""
+    return recipes.from_settings(recipe.name, _laid_over(recipes.to_settings(recipe), changes))
 
 
 def _laid_over(below: Any, above: Any) -> Any:
@@ -92,7 +97,6 @@ class Job:
 
 def run_one(job: Job) -> dict[str, Any]:
     """Train and measure. Runs in a process of its own."""
-    from learn.judging import brief
     from learn.training import train
 
     if job.core is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from types import ModuleType
 
 from learn.measures import Judgement
 from learn.recipe import Recipe
@@ -22,15 +23,28 @@ def check_judge(recipe: Recipe) -> None:
         )
 
 
+def check_brief(recipe: Recipe) -> None:
+    """Fatal(CONFIG) if the recipe's judge has no few figures that tell variants apart."""
+    check_judge(recipe)
+    if not hasattr(_judge_of(recipe), "brief"):
+        raise Fatal(
+            f"recipe {recipe.name}: the judge {recipe.judge!r} compares no variants yet: it has no `brief`",
+            Exit.CONFIG,
+        )
+
+
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
     """What the recipe's judge says of a run."""
     check_judge(recipe)
-    found: Judgement = importlib.import_module(f"learn.judge_{recipe.judge}").judge(trained, recipe, tell)
+    found: Judgement = _judge_of(recipe).judge(trained, recipe, tell)
     return found
 
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """A few shares that tell variants of a recipe apart, of the last network (not every judge has them)."""
-    judge_module = importlib.import_module(f"learn.judge_{recipe.judge}")
-    figures: dict[str, float] = judge_module.brief(trained, recipe)
+    """A few shares that tell variants of a recipe apart, of the last network (see `check_brief`)."""
+    figures: dict[str, float] = _judge_of(recipe).brief(trained, recipe)
     return figures
+
+
+def _judge_of(recipe: Recipe) -> ModuleType:
+    return importlib.import_module(f"learn.judge_{recipe.judge}")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from runtime.exits import Exit, Fatal
+from runtime.nearest import nearest
 
 FOLDER = Path(__file__).parent / "recipes"
 
@@ -71,13 +73,22 @@ def load(name: str) -> Recipe:
 
 
 def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
-    """A recipe from what its file says. Fatal(CONFIG) for a key that means nothing or one that is missing."""
+    """A recipe from what its file says. Fatal(CONFIG) for a key that means nothing, one that is missing, or
+    a value of another type."""
     known = {one.name for one in fields(Recipe)} - {"name"}
     for key in settings:
         if key not in known:
-            nearest = difflib.get_close_matches(key, known, 1, 0.0)[0]
-            raise Fatal(f"recipe {name}: {key!r} is no setting; did you mean {nearest!r}?", Exit.CONFIG)
-    missing = {"title", "game", "minutes", "judge"} - set(settings)
-    if missing:
-        raise Fatal(f"recipe {name}: {', '.join(sorted(missing))} missing", Exit.CONFIG)
-    return Recipe(name, **{**settings, "seeds": tuple(settings.get("seeds", (1, 2)))})
+            raise Fatal(
+                f"recipe {name}: {key!r} is no setting; did you mean {nearest(key, known)!r}?", Exit.CONFIG
+            )
+    try:
+        return msgspec.convert({**settings, "name": name}, Recipe)
+    except msgspec.ValidationError as error:
+        raise Fatal(f"recipe {name}: {error}", Exit.CONFIG) from error
+
+
+def to_settings(recipe: Recipe) -> dict[str, Any]:
+    """What `from_settings` makes the recipe of."""
+    settings = asdict(recipe)
+    del settings["name"]
+    return settings

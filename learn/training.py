@@ -26,6 +26,8 @@ from runtime.runs import RunFolder, write_atomically
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the run."""
+LONGEST_ROW = 65536
+"""Bytes that hold at least one whole row of figures."""
 END_SECONDS = 120.0
 """How long the parts get to end."""
 
@@ -135,7 +137,10 @@ def read_trained(folder: RunFolder) -> Trained:
         snapshots = [Snapshot(**one) for one in about.pop("snapshots")]
         return Trained(folder, snapshots, **about)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Fatal(f"{folder.path} holds no finished proof run ({error})", Exit.BAD_DATA) from error
+        raise Fatal(
+            f"{folder.path} holds no finished proof run ({error}); train it first, without --judge-only",
+            Exit.BAD_DATA,
+        ) from error
 
 
 def _about(folder: RunFolder) -> Path:
@@ -192,11 +197,19 @@ def _snapshot(folder: RunFolder, minute: float) -> Snapshot:
 def _progress(folder: RunFolder) -> tuple[int, int]:
     """(games, step) as the trainer last wrote them."""
     try:
-        *_, last = folder.figures_log.read_text().splitlines() or [""]
-        row = json.loads(last)
+        row = json.loads(_last_line(folder.figures_log))
         return int(row["trainer/games"]), int(row["trainer/step"])
     except (OSError, ValueError, KeyError):
         return 0, 0
+
+
+def _last_line(path: Path) -> bytes:
+    """The last line that is whole; the file grows for hours and is looked at every second."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - LONGEST_ROW))
+        whole, _, _ = file.read().rpartition(b"\n")
+        return whole.rpartition(b"\n")[2]
 
 
 def _children_seconds() -> float:

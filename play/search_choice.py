@@ -19,17 +19,7 @@ from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from search.settings import resolve
-
-PUCT_FIELDS = (
-    *("exploration", "c_base", "c_init", "c_puct", "fpu", "fpu_reduction", "fpu_value"),
-    *("final_move", "final_secure", "final_extra"),
-)
-GUMBEL_FIELDS = ("gumbel_considered", "gumbel_c_visit", "gumbel_c_scale")
-FIELDS = ("root", *PUCT_FIELDS, *GUMBEL_FIELDS)
-"""The settings of self-play that are a way to search; the others say how games begin or how long they are."""
-
-WITHOUT_CHANCE = SelfPlaySettings(root_noise=0.0, temperature=0.0, temperature_plies=0)
-"""In play and in measurements: no noise, no temperature. The default search."""
+from search.without_chance import FIELDS, GUMBEL_FIELDS, PUCT_FIELDS, WITHOUT_CHANCE
 
 
 def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:

@@ -9,7 +9,6 @@ those `| None`, and dataclasses of them.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import os
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from runtime.exits import Exit, Fatal
+from runtime.nearest import nearest
 
 T = TypeVar("T")
 
@@ -192,8 +192,7 @@ def _merge(values: dict[str, Any], over: Mapping[str, Any]) -> None:
 
 def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> None:
     """Raise Fatal for a name that means nothing."""
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    hint = f"; the nearest is {nearest[0]!r}" if nearest else ""
+    hint = f"; the nearest is {nearest(name, known)!r}" if known else ""
     raise Fatal(f"{what} is not a setting{more}{hint}; --help lists all", Exit.CONFIG)
 
 

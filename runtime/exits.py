@@ -56,9 +56,7 @@ def guarded(main: Callable[[], int]) -> int:
 
     Any other exception is a fault of ours: its traceback is printed, and the code is INTERNAL.
     """
-    command = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "azselfplay"
-    if command in ("__main__", "main", "launcher", "worker", "evaluator"):
-        command = _command_of_module() or command
+    command = _command()
     try:
         return main()
     except Fatal as fatal:
@@ -83,12 +81,13 @@ _COMMANDS = {
     "server.main": "azserver",
     "client.main": "azclient",
     "runtime.launcher": "azrun",
-    "trainer.__main__": "trainer",
 }
 
 
-def _command_of_module() -> str | None:
-    """The command's name when it was started as `python -m package.module`."""
+def _command() -> str:
+    """As it was called: the name of a script, or the module of `python -m package.module`."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    name: str | None = getattr(spec, "name", None)
-    return None if name is None else _COMMANDS.get(name, name)
+    if spec is not None:
+        module: str = spec.name
+        return _COMMANDS.get(module, module.removesuffix(".__main__"))
+    return Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "azselfplay"

@@ -12,9 +12,6 @@ An edge without visits takes the mixed value of its node (appendix D of the pape
 
 from __future__ import annotations
 
-PRIOR_FLOOR = 1e-8
-"""A prior of 0 (float16 rounds small ones away) would never be visited again, and has no logarithm."""
-
 
 def complete_values(control, edges, first, count, value_sum):
     """(value of an edge without visits, what sigma multiplies values by, visits of all edges).
@@ -96,16 +93,7 @@ def descend_gumbel(control, nodes, edges, path, line, actions, words, noise, sch
             break
         value_sum = -float(edges[edge].value_sum)
         edge = best_improved_edge(control, edges, nodes[node].first_edge, nodes[node].edge_count, value_sum)
-    if node == TERMINAL:
-        backup(control, edges, path, depth, -float(edges[edge].value_sum) / edges[edge].visits)
-        return False
-    is_over, value = open_leaf(control, line, positions, actions, words)
-    if is_over:
-        edges[edge].child = TERMINAL
-        backup(control, edges, path, depth, value)
-        return False
-    control.depth = depth
-    return True
+    return arrive(control, edges, path, depth, line, positions, actions, words)
 
 
 def select_gumbel(tree, nodes, edges, path, line, actions, words, noise, schedule):

@@ -14,9 +14,10 @@ import numpy as np
 from games import get_game
 from games.jit import specialise
 from games.spec import Game
+from protocol.search_columns import PRIOR_FLOOR
 from protocol.settings import SelfPlaySettings
 from search.gumbel import RootScores, halving_schedule
-from search.gumbel_kernel import GUMBEL_KERNELS, PRIOR_FLOOR
+from search.gumbel_kernel import GUMBEL_KERNELS
 from search.kernel import KERNELS
 from search.layout import UNEXPANDED
 from search.tree import SearchTree

@@ -106,6 +106,22 @@ def open_leaf(control, line, positions, actions, words):
     return False, 0.0
 
 
+def arrive(control, edges, path, depth, line, positions, actions, words):
+    """At the end of a descent of `depth` edges. True: its leaf waits for an evaluation; False: the game is
+    over there, and its value is backed up."""
+    edge = edges[path[depth - 1]]
+    if edge.child == TERMINAL:
+        backup(control, edges, path, depth, -float(edge.value_sum) / edge.visits)
+        return False
+    is_over, value = open_leaf(control, line, positions, actions, words)
+    if is_over:
+        edge.child = TERMINAL
+        backup(control, edges, path, depth, value)
+        return False
+    control.depth = depth
+    return True
+
+
 def descend(control, nodes, edges, path, line, actions, words):
     """One simulation from the root. True: it waits for an evaluation; False: it ended in a terminal."""
     node, depth, positions = 0, 0, control.positions
@@ -129,16 +145,7 @@ def descend(control, nodes, edges, path, line, actions, words):
             break
         value = -float(edges[edge].value_sum) / visits
         fpu_reduction = control.fpu_reduction
-    if node == TERMINAL:
-        backup(control, edges, path, depth, -float(edges[edge].value_sum) / visits)
-        return False
-    is_over, value = open_leaf(control, line, positions, actions, words)
-    if is_over:
-        edges[edge].child = TERMINAL
-        backup(control, edges, path, depth, value)
-        return False
-    control.depth = depth
-    return True
+    return arrive(control, edges, path, depth, line, positions, actions, words)
 
 
 def select(tree, nodes, edges, path, line, actions, words):
@@ -268,6 +275,7 @@ KERNELS = {
         backup,
         expand,
         open_leaf,
+        arrive,
         descend,
         select,
         resume,

@@ -94,6 +94,15 @@ def _check_start(game: Game, start: str, name: str = "start") -> None:
 
 
 def _check(settings: SelfPlaySettings) -> None:
+    _check_ranges(settings)
+    _check_choices(settings)
+    _check_starts(settings)
+    _check_resignation(settings)
+    if settings.round_games and settings.seed <= 0:
+        raise ValueError("self_play.round_games is for runs that can be repeated: set self_play.seed above 0")
+
+
+def _check_ranges(settings: SelfPlaySettings) -> None:
     ranges: tuple[tuple[str, float, float], ...] = (
         ("history", 1, 8),
         ("simulations", 1, MAX_SIMULATIONS),
@@ -130,13 +139,9 @@ def _check(settings: SelfPlaySettings) -> None:
         value = getattr(settings, name)
         if not low <= value <= high:
             raise ValueError(f"self_play.{name} is {value}, but must lie between {low:g} and {high:g}")
-    if settings.round_games and settings.seed <= 0:
-        raise ValueError("self_play.round_games is for runs that can be repeated: set self_play.seed above 0")
-    if settings.round_games and settings.resign_value < 0 < settings.resign_mistakes:
-        raise ValueError(
-            "self_play.resign_value: its threshold moves while a round is played, which cannot be repeated; "
-            "set self_play.resign_mistakes to 0 for one that stays, or self_play.round_games to 0"
-        )
+
+
+def _check_choices(settings: SelfPlaySettings) -> None:
     choices = {
         "root": ROOTS,
         "fpu": FPU_MODES,
@@ -147,6 +152,14 @@ def _check(settings: SelfPlaySettings) -> None:
         if getattr(settings, name) not in known:
             found = getattr(settings, name)
             raise ValueError(f"self_play.{name} is {found!r}, but must be one of {', '.join(known)}")
+    if settings.exploration == "alphazero" and settings.c_puct != SelfPlaySettings.c_puct:
+        raise ValueError(
+            "self_play.c_puct is set, but exploration = alphazero does not use it: set c_init instead, or "
+            "exploration to alphago_zero or ucb"
+        )
+
+
+def _check_starts(settings: SelfPlaySettings) -> None:
     lines = start_lines(settings.start_positions)
     if settings.start_share > 0 and not (lines or settings.start_generator):
         raise ValueError(
@@ -163,6 +176,14 @@ def _check(settings: SelfPlaySettings) -> None:
         raise ValueError(
             f"self_play.start_positions: {len(lines)} lines; at most {MOST_STARTS} of {LONGEST_START} "
             "characters each are taken"
+        )
+
+
+def _check_resignation(settings: SelfPlaySettings) -> None:
+    if settings.round_games and settings.resign_value < 0 < settings.resign_mistakes:
+        raise ValueError(
+            "self_play.resign_value: its threshold moves while a round is played, which cannot be repeated; "
+            "set self_play.resign_mistakes to 0 for one that stays, or self_play.round_games to 0"
         )
     if settings.resign_value < 0 < settings.resign_mistakes and settings.resign_play_on == 0:
         raise ValueError(

@@ -22,6 +22,7 @@ from runtime.config import without_settings
 from runtime.gating import GateReport
 from runtime.processes import PARENT_VARIABLE, describe_exit
 from runtime.runs import write_atomically
+from search.without_chance import without_chance
 from server.config import ServerConfig
 from server.gate import Gate, GateState, Instruction, Play, Promote, Reject, Save, belongs
 from server.weights import WeightsStore
@@ -29,12 +30,6 @@ from server.weights import WeightsStore
 FILE = "gate.json"
 RETRY_SECONDS = 5.0
 """After a gate that broke off, so that one that always does costs little."""
-
-SEARCH = (
-    *("history", "simulations", "c_base", "c_init", "fpu", "fpu_reduction", "fpu_value", "reuse_tree"),
-    *("root", "gumbel_considered", "gumbel_c_visit", "gumbel_c_scale", "max_plies", "start"),
-)
-"""Settings of self-play that say how a move is searched for, and which game is played."""
 
 log = logging.getLogger("azserver")
 
@@ -70,13 +65,9 @@ class GateSettings:
 
 
 def evaluation_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlaySettings:
-    """The same search without noise and without chance, at temperature 0 (AlphaGo Zero, "Evaluator").
-
-    What else there is in self-play (cheap searches, random plies, ...) is left at its default, which is off.
-    """
-    quiet = SelfPlaySettings(root_noise=0.0, temperature=0.0, temperature_plies=0)
-    kept = {name: getattr(settings, name) for name in SEARCH}
-    return replace(quiet, **{**kept, "simulations": simulations or settings.simulations})
+    """The same search of the same game without noise and without chance."""
+    quiet = without_chance(settings, "history", "reuse_tree", "max_plies", "start")
+    return replace(quiet, simulations=simulations or settings.simulations)
 
 
 def gate_command(settings: GateSettings, store: WeightsStore) -> Command:

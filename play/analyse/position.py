@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from games.spec import Game, outcome_for_first_player
 from play.analyse.requests import BadRequest, Request
-from play.search_choice import WITHOUT_CHANCE
 from protocol.settings import SelfPlaySettings
 from search.evaluator import LocalEvaluator
 from search.mcts import SearchResult, search
@@ -20,6 +19,7 @@ from search.moves import choose_action
 from search.settings import resolve
 from search.tree import SearchTree
 from search.trees import tree_for
+from search.without_chance import WITHOUT_CHANCE
 
 DIGITS = 6
 """Decimals of numbers in an answer."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from runtime.nearest import nearest
 from search.settings import MAX_SIMULATIONS
 
 MAX_LINE = 256 * 1024
@@ -50,8 +50,8 @@ def parse(line: bytes | None, simulations: int) -> Request:
     request_id = _id(fields)
     unknown = [name for name in fields if name not in FIELDS]
     if unknown:
-        nearest = difflib.get_close_matches(unknown[0], FIELDS, n=1, cutoff=0.0)[0]
-        raise BadRequest(f"{unknown[0][:50]!r} is not a field; the nearest is {nearest!r}", request_id)
+        meant = nearest(unknown[0], FIELDS)
+        raise BadRequest(f"{unknown[0][:50]!r} is not a field; the nearest is {meant!r}", request_id)
     return Request(
         request_id,
         _fen(fields, request_id),

@@ -11,7 +11,7 @@ import msgspec
 from games import get_game
 from games.spec import Game
 from play.gate.openings import gate_openings
-from play.gate.player import GatePlayer
+from play.match.net_players import NetPlayer
 from play.match.openings import Opening
 from play.match.runner import PlayedGame, play_match
 from play.nets import load_net
@@ -40,7 +40,10 @@ def run(options: argparse.Namespace) -> None:
     openings = gate_openings(game, (options.games + 1) // 2, options.seed, settings.start)
     if not openings:
         raise Fatal(f"{game.name} has no openings from {settings.start!r}", Exit.CONFIG)
-    players = [GatePlayer(f"{net.name}, {name}", net, settings) for net, name in zip(nets, "AB", strict=True)]
+    players = [
+        NetPlayer(f"{net.name}, {name}", net, settings.simulations, net.close, settings)
+        for net, name in zip(nets, "AB", strict=True)
+    ]
     concurrent = max(LEAST_CONCURRENT, min(2 * nets[0].target_rows, options.games // 4))
 
     async def main(_: aio.Stop) -> None:

@@ -11,20 +11,20 @@ import numpy as np
 from play.lines import GameLine
 from play.nets import LoadedNet
 from play.player import Choice, Clock, Seat
-from play.search_choice import WITHOUT_CHANCE
 from protocol.settings import SelfPlaySettings
 from search.mcts import search
 from search.moves import choose_action
 from search.settings import resolve
 from search.tree import SearchTree
 from search.trees import tree_for
+from search.without_chance import WITHOUT_CHANCE
 
 
 class NetPlayer:
     """Searches with `simulations` a move (0: plays the policy's first choice, no search).
 
-    No root noise, the most visited move (under a Gumbel root: the winner of the halving), the tree kept from
-    move to move (under a Gumbel root: never).
+    No root noise, the most visited move unless the search says another (under a Gumbel root: the winner of
+    the halving), the tree kept from move to move unless it says no (under a Gumbel root: never).
     """
 
     def __init__(
@@ -49,7 +49,6 @@ class NetPlayer:
             simulations=max(1, self.simulations),
             history=self.net.history,
             max_plies=max_plies,
-            reuse_tree=True,
         )
         return resolve(settings, self.net.game)
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from play.nets import LoadedNet
-from play.search_choice import WITHOUT_CHANCE
 from play.truth.rows import Row
 from protocol.settings import SelfPlaySettings
 from search.evaluator import Evaluator
@@ -17,6 +16,7 @@ from search.mcts import search as search_tree
 from search.moves import choose_action
 from search.settings import resolve
 from search.trees import tree_for
+from search.without_chance import WITHOUT_CHANCE
 
 IN_FLIGHT_BATCHES = 3
 """Positions in flight for each of the network's best batch: one is computed while the next gathers."""

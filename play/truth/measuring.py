@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 
 from games.spec import Game
 from play.nets import LoadedNet
-from play.search_choice import WITHOUT_CHANCE, search_name
+from play.search_choice import search_name
 from play.truth import tic_tac_toe
 from play.truth.choosing import chosen_actions
 from play.truth.errors import TreeResult, count_errors, expected_errors, groups_of, play_whole_tree
 from play.truth.report import PlayerErrors
 from play.truth.rows import Row
 from protocol.settings import SelfPlaySettings
+from search.without_chance import WITHOUT_CHANCE
 
 
 async def measure(

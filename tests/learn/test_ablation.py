@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from learn import ablation
 from learn import recipe as recipes
 from learn.ablation_table import differences, interval, table
 from learn.judging import check_judge
+from runtime.exits import Exit, Fatal
 
 NAMES = sorted(path.stem for path in ablation.FOLDER.glob("*.toml"))
 
@@ -53,3 +55,29 @@ def test_differences_are_taken_seed_by_seed_where_both_are_there() -> None:
     assert first == "| variant | seeds | games | steps | errors |"
     assert rows[1].startswith("| a | 2 | 1 | 2 | 40.0 ±")
     assert "(-15.0 ±" in rows[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('title = "t"\nminutes = 1\nseeds = [1]\n[variants]\n', "names no recipe"),
+        ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n', "variants"),
+        (
+            'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants.x]\nnett = "s"\n',
+            "did you mean 'net'",
+        ),
+        ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants.x]\nnet = 3\n', "Expected `str`"),
+        (
+            'recipe = "tic_tac_toe"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n',
+            "compares no variants",
+        ),
+    ],
+)
+def test_a_senseless_ablation_is_refused_before_hours_of_training(
+    text: str, complaint: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(Fatal, match=complaint) as found:
+        ablation.load(str(path))
+    assert found.value.code is Exit.CONFIG

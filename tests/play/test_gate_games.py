@@ -9,8 +9,8 @@ import numpy as np
 from games import get_game
 from play.gate.match import play
 from play.gate.openings import gate_openings
-from play.gate.player import GatePlayer
 from play.lines import GameLine
+from play.match.net_players import NetPlayer
 from play.match.openings import random_openings
 from play.match.players import make_player
 from play.nets import load_net
@@ -73,9 +73,10 @@ def test_a_player_of_the_gate_plays_the_same_whatever_the_seed() -> None:
         settings = resolve(
             SelfPlaySettings(simulations=8, root=root, root_noise=0.0, temperature=0.0, history=1), TIC
         )
-        player = GatePlayer("x", load_net(None, "tic_tac_toe", threads=1), settings)
+        net = load_net(None, "tic_tac_toe", threads=1)
+        player = NetPlayer("x", net, settings.simulations, net.close, settings)
 
-        async def moves(seed: int, player: GatePlayer = player) -> list[int]:
+        async def moves(seed: int, player: NetPlayer = player) -> list[int]:
             line, seat = GameLine(TIC), await player.sit_down(seed)
             while line.end_reason() is None:
                 line.play((await seat.choose(line)).action)

@@ -19,13 +19,14 @@ from play.nets import LoadedNet
 from play.rating.entrants import network, networks_at, searches_of
 from play.rating.points import Point
 from play.report.ratings import Rated, Rating, curves_of
-from play.search_choice import WITHOUT_CHANCE, search_for, search_name
+from play.search_choice import search_for, search_name
 from play.truth.choosing import chosen_actions
 from play.truth.rows import rows_for
 from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from search.evaluator import Evaluations, LeafBatch, LocalEvaluator, UniformEvaluator
+from search.without_chance import WITHOUT_CHANCE
 from server.config import ServerConfig
 
 GAME = get_game("tic_tac_toe")

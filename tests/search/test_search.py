@@ -232,6 +232,7 @@ def test_a_failing_network_fails_the_searches_that_wait_for_it():
     [
         ({"simulations": 0}, "simulations"),
         ({"fpu": "lost"}, "fpu"),
+        ({"c_puct": 2.0}, "exploration"),
         ({"root_noise": 1.5}, "root_noise"),
         ({"start": "no board"}, "start"),
         ({"start": "xxx/oo./..."}, "over"),

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -202,6 +203,9 @@ def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
     assert found.random_share == found.cheap_probability == found.start_share == 0.0
     assert resolve(found, GAME).root_noise == 0.0
     assert evaluation_settings(noisy, 100).simulations == 100
+    chosen = replace(noisy, root="puct", exploration="ucb", c_puct=2.0, final_move="secure")
+    found = evaluation_settings(chosen)
+    assert (found.exploration, found.c_puct, found.final_move) == ("ucb", 2.0, "secure")
 
 
 @pytest.mark.parametrize(
