@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -95,13 +96,18 @@ class Job:
     """To which it is bound with all its processes; None: to none."""
 
 
+def run_name(recipe: Recipe, variant: str, seed: int) -> str:
+    """Of the run's folder: the variant's name with a hyphen for what folders' names may not hold."""
+    return f"{recipe.name}-{re.sub('[^A-Za-z0-9.]+', '-', variant)}-seed{seed}"
+
+
 def run_one(job: Job) -> dict[str, Any]:
     """Train and measure. Runs in a process of its own."""
     from learn.training import train
 
     if job.core is not None:
         os.sched_setaffinity(0, {job.core})
-    run = f"{job.recipe.name}-{'-'.join(job.variant.split())}-seed{job.seed}"
+    run = run_name(job.recipe, job.variant, job.seed)
     trained = train(job.recipe, job.seed, job.runs, job.minutes, run=run, tell=lambda _: None)
     return {
         "variant": job.variant,

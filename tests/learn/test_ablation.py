@@ -12,17 +12,20 @@ from learn import recipe as recipes
 from learn.ablation_table import differences, interval, table
 from learn.judging import check_judge
 from runtime.exits import Exit, Fatal
+from runtime.runs import RunFolder
 
 NAMES = sorted(path.stem for path in ablation.FOLDER.glob("*.toml"))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_variant_changes_the_recipe_and_is_one(name: str) -> None:
+def test_every_variant_changes_the_recipe_and_is_one(name: str, tmp_path: Path) -> None:
     loaded = ablation.load(name)
     base, *variants = loaded.all().values()
     for one in variants:
         assert one != base
         check_judge(one)
+    names = [ablation.run_name(loaded.recipe, variant, 1) for variant in loaded.all()]
+    assert len({RunFolder(tmp_path, name).path for name in names}) == len(names)
 
 
 def test_a_variant_replaces_what_it_names_and_keeps_the_rest() -> None:
