@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -31,6 +32,8 @@ FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
 ONLY_THE_FIRST = 1e9
 """Minutes between networks that are kept: what is compared is the last one."""
+WARM_UP_MINUTES = 1.5
+"""Enough for games, training and a second network."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,23 @@ def run_one(job: Job) -> dict[str, Any]:
     }
 
 
+def kinds(variants: Sequence[Recipe]) -> list[Recipe]:
+    """One of each kind that is compiled by itself: the first recipe of each root."""
+    first: dict[str, Recipe] = {}
+    for one in variants:
+        first.setdefault(one.server.get("self_play", {}).get("root", ""), one)
+    return list(first.values())
+
+
+def warm_up(variants: Sequence[Recipe]) -> None:
+    """Runs that count for nothing, so that what they compile costs none of the runs compared its time."""
+    from learn.training import train
+
+    for number, one in enumerate(kinds(variants)):
+        with TemporaryDirectory() as folder:
+            train(one, 1, Path(folder), WARM_UP_MINUTES, run=f"warm-up-{number}", tell=lambda _: None)
+
+
 def run_all(
     ablation: Ablation, runs: Path, cores: Sequence[int | None], results: Path
 ) -> list[dict[str, Any]]:
@@ -134,6 +154,8 @@ def run_all(
         Job(name, recipe, seed, ablation.minutes, runs, cores[number % len(cores)])
         for number, (name, recipe, seed) in enumerate(wanted)
     ]
+    if jobs:
+        warm_up([job.recipe for job in jobs])
     for first in range(0, len(jobs), len(cores)):
         together = jobs[first : first + len(cores)]
         # New processes for each batch: what was bound to a core stays bound.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from games.spec import Game
 from learn.recipe import Recipe
@@ -24,3 +24,12 @@ def errors_of(
     found = asyncio.run(measure([net], rows, kinds, search=trained.search(recipe, game)))
     net.close()
     return found
+
+
+def brief_errors(
+    trained: Trained, recipe: Recipe, game: Game, rows: Sequence[Row], share: Callable[[PlayerErrors], float]
+) -> dict[str, float]:
+    """For `learn.judging.brief`: one share of errors of the last network, without search and with it."""
+    *players, _ = errors_of(trained, trained.snapshots[-1], recipe, game, rows)
+    names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
+    return {name: share(player) for name, player in zip(names, players, strict=True)}

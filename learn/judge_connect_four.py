@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from games.connect_four import GAME
 from learn import contest
-from learn.errors import errors_of
+from learn.errors import brief_errors, errors_of
 from learn.measures import Judgement, mean_of, share
 from learn.recipe import Recipe
 from learn.training import Trained
@@ -46,12 +46,11 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
     """Errors where it matters, the mean of the phases, without search and with it."""
-    *players, _ = errors_of(trained, trained.snapshots[-1], recipe, GAME, rows_for(GAME))
-    names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
-    return {
-        name: mean_of([group.errors_matter for group in player.groups[:-1]])
-        for name, player in zip(names, players, strict=True)
-    }
+
+    def matters(player: PlayerErrors) -> float:
+        return mean_of([group.errors_matter for group in player.groups[:-1]])
+
+    return brief_errors(trained, recipe, GAME, rows_for(GAME), matters)
 
 
 def _add_errors(found: Judgement, name: str, player: PlayerErrors) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from games.tic_tac_toe import GAME
-from learn.errors import errors_of
+from learn.errors import brief_errors, errors_of
 from learn.measures import Judgement, Measure
 from learn.recipe import Recipe
 from learn.training import Trained
@@ -32,6 +32,11 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
             found.measures += [one for player in players for one in _measures("untrained", player)]
     found.measures += _measures("random moves", random)
     return found
+
+
+def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
+    """Share of all positions in which the move is an error, without search and with it."""
+    return brief_errors(trained, recipe, GAME, rows_for(GAME), lambda player: player.groups[0].errors)
 
 
 def _measures(name: str, player: PlayerErrors) -> list[Measure]:

@@ -41,6 +41,12 @@ def test_a_variant_replaces_what_it_names_and_keeps_the_rest() -> None:
     assert (varied.net, varied.game) == ("small", "chess")
 
 
+def test_every_root_is_compiled_before_any_run_is_timed() -> None:
+    loaded = ablation.load("connect_four")
+    roots = [one.server["self_play"]["root"] for one in ablation.kinds(list(loaded.all().values()))]
+    assert sorted(roots) == ["gumbel", "puct"]
+
+
 def test_interval_of_three_values_is_students() -> None:
     mean, half = interval([1.0, 2.0, 3.0])
     assert mean == 2.0
@@ -71,7 +77,7 @@ def test_differences_are_taken_seed_by_seed_where_both_are_there() -> None:
         ),
         ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants.x]\nnet = 3\n', "Expected `str`"),
         (
-            'recipe = "tic_tac_toe"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n',
+            'recipe = "chess"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n',
             "compares no variants",
         ),
     ],

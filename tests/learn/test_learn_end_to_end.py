@@ -48,3 +48,22 @@ def test_a_recipe_is_trained_judged_and_written_down(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     assert json.loads((tmp_path / "out" / "seed-3.json").read_text())["measures"] == about["measures"]
     assert "exists" in subprocess.run(command, capture_output=True, text=True, check=False).stderr
+
+
+def test_variants_are_trained_and_compared_and_none_twice(tmp_path: Path) -> None:
+    (tmp_path / "look.toml").write_text(RECIPE)
+    (tmp_path / "vary.toml").write_text(
+        f'title = "t"\nrecipe = "{tmp_path}/look.toml"\nminutes = 3\nseeds = [1]\n'
+        '[variants."4, not 8"]\nsimulations = 4\n'
+    )
+    flags = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "learn.ablation", str(tmp_path / "vary.toml"), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "out" / "ablation-vary" / "README.md").read_text()
+    assert "| as the recipe | 1 |" in page
+    assert "| 4, not 8 | 1 |" in page
+    runs = json.loads((tmp_path / "out" / "ablation-vary" / "runs.json").read_text())["runs"]
+    assert all(one["games"] >= 100 and 0 < one["figures"]["errors, raw policy"] < 1 for one in runs)
+    again = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (again.returncode, again.stderr) == (0, "")
