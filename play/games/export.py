@@ -1,7 +1,9 @@
 """Games as PGN, with what the search found in comments; other games than chess in the same shape.
 
-A comment is `[%value +0.123] [%visits 312/800]`: the root's value after search for the side that moves, in
-[-1, 1], and the visits of the move played and of all moves.
+A comment is `[%value +0.123] [%visits 312/800] [%prior_value +0.080] [%prior_kl 0.412] [%depth 5.3/14]`: the
+root's value after search for the side that moves, in [-1, 1]; visits of the move played and of all moves; the
+network's own value; KL of the search from the policy, nats; plies that simulations went down, mean and most.
+The last three only where they are known.
 """
 
 from __future__ import annotations
@@ -104,4 +106,11 @@ def as_text(game: Game, headers: dict[str, str], record: GameRecord) -> str:
 
 
 def comment(ply: Ply) -> str:
-    return f"[%value {ply.value:+.3f}] [%visits {ply.visits}/{ply.all_visits}]"
+    parts = [f"[%value {ply.value:+.3f}]", f"[%visits {ply.visits}/{ply.all_visits}]"]
+    if ply.prior_value is not None:
+        parts.append(f"[%prior_value {ply.prior_value:+.3f}]")
+    if ply.prior_kl is not None:
+        parts.append(f"[%prior_kl {ply.prior_kl:.3f}]")
+    if ply.depth is not None:
+        parts.append(f"[%depth {ply.depth[0]:.1f}/{ply.depth[1]}]")
+    return " ".join(parts)

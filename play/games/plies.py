@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,12 @@ class Ply:
     all_visits: int
     most_visited: tuple[tuple[str, int], ...]
     """Moves and their visits, most visited first."""
+    prior_value: float | None = None
+    """The network's own value of the root, before the search; None: not known, like the next two."""
+    prior_kl: float | None = None
+    """KL of what the search says from the network's policy, nats."""
+    depth: tuple[float, int] | None = None
+    """Plies that simulations went down, mean and most."""
 
 
 def plies(game: Game, record: GameRecord, line: GameLine) -> Iterator[Ply]:
@@ -42,4 +49,16 @@ def plies(game: Game, record: GameRecord, line: GameLine) -> Iterator[Ply]:
             line.play(action)
         except (ValueError, IndexError) as error:
             raise ValueError(f"ply {index}: {error}") from error
-        yield Ply(move, float(record.root_values[index]), visits.get(action, 0), sum(visits.values()), most)
+        value, played = float(record.root_values[index]), visits.get(action, 0)
+        yield Ply(move, value, played, sum(visits.values()), most, **_search(record, index))
+
+
+def _search(record: GameRecord, index: int) -> dict[str, Any]:
+    """What is known beside visits and value."""
+    found: dict[str, Any] = {}
+    for name, column in (("prior_value", record.prior_values), ("prior_kl", record.prior_kl)):
+        if not np.isnan(column[index]):
+            found[name] = float(column[index])
+    if not np.isnan(record.mean_depths[index]):
+        found["depth"] = float(record.mean_depths[index]), int(record.max_depths[index])
+    return found

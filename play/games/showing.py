@@ -21,10 +21,11 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
     yield listed(stored)
     player = record.source or "?"
     yield f"{record.simulations} simulations a move; played by {player} in {record.seconds:.1f} s"
-    yield "value: of the root after search, for the side that moves; visits: of the move played, of all"
+    yield "value: of the root after search, for the side that moves; prior: the network's own, before it"
+    yield "visits: of the move played, of all; KL: of the search from the policy, nats"
     line = GameLine(game, record.start, record.max_plies)
     yield from ("", game.notation.draw(line.state), "")
-    yield f"{'ply':>4}  {'move':6} {'value':>7}  {'visits':>11}  most visited"
+    yield f"{'ply':>4}  {'move':6} {'value':>7} {'prior':>7} {'KL':>6}  {'visits':>11}  most visited"
     for number, ply in enumerate(plies(game, record, line), 1):
         yield _ply_line(number, ply)
         if number == record.plies or (boards and number % boards == 0):
@@ -34,4 +35,7 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
 
 def _ply_line(number: int, ply: Ply) -> str:
     most = ", ".join(f"{move} {visits}" for move, visits in ply.most_visited[:CANDIDATES])
-    return f"{number:4}  {ply.move:6} {ply.value:+7.3f}  {ply.visits:5}/{ply.all_visits:<5}  {most}"
+    prior = f"{ply.prior_value:+7.3f}" if ply.prior_value is not None else f"{'?':>7}"
+    divergence = f"{ply.prior_kl:6.3f}" if ply.prior_kl is not None else f"{'?':>6}"
+    visits = f"{ply.visits:5}/{ply.all_visits:<5}"
+    return f"{number:4}  {ply.move:6} {ply.value:+7.3f} {prior} {divergence}  {visits}  {most}"

@@ -123,8 +123,29 @@ def test_exported_chess_games_replay_to_the_same_end(start: str, tmp_path: Path,
                 record.visit_actions[: record.visited[0]] == record.actions[0]
             ][0]
         )
-        assert comment == f"[%value {record.root_values[0]:+.3f}] [%visits {of_played}/20]"
+        assert comment.startswith(f"[%value {record.root_values[0]:+.3f}] [%visits {of_played}/20]")
     assert chess.pgn.read_game(file) is None
+
+
+def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_path, monkeypatch) -> None:
+    [record] = records("connect_four", 1)
+    some = np.full(record.plies, np.nan, np.float16)
+    some[0] = 0.25
+    depths = np.zeros(record.plies, np.uint16)
+    depths[0] = 9
+    known = dataclasses.replace(
+        record,
+        prior_values=some,
+        prior_kl=some,
+        mean_depths=some,
+        max_depths=depths.astype(record.max_depths.dtype),
+    )
+    run, out = store_run(tmp_path / "c", "connect_four", [entry(known)]), tmp_path / "games.txt"
+    assert azplay_games(monkeypatch, run, "export", "--out", out) == Exit.OK
+    first, second = [line for line in out.read_text().splitlines() if "%value" in line][:2]
+    assert first.endswith(" [%prior_value +0.250] [%prior_kl 0.250] [%depth 0.2/9]}")
+    assert "prior" not in second
+    assert "depth" not in second
 
 
 def test_other_games_are_exported_in_the_same_shape(run: Path, monkeypatch, capsys) -> None:
