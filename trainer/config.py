@@ -75,7 +75,8 @@ class TrainerConfig:
     """Softmax of the policy loss over the legal moves, as the search takes it (lc0), or over all actions
     (AlphaZero's published pseudocode)."""
     samples_per_position: float = 2.0
-    """Times a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4)."""
+    """Times a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4). Plies that were
+    played without a search are none."""
     min_positions: int = 2000
     """Positions in the window before the first step."""
     window_positions: int = 500_000

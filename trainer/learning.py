@@ -76,6 +76,8 @@ class Turn:
     """Of the positions in the window, by the outcome of their game (+1, 0, -1 for the first player)."""
     weight_norm: float
     """Of all weights that are trained."""
+    searched_share: float
+    """Of the positions in the window, those that are learned from."""
     version: int | None = None
     """In rounds: the weights version that is due by now; None when time or steps decide, or amid a round."""
 
@@ -182,11 +184,12 @@ class Learning:
         self._grow(positions)
         self._last_seq = max(self._last_seq, last_seq)
         deadline = time.monotonic() + self.turn_seconds
-        steps = self._pace.steps(positions, self.window.positions, self.samples)
+        learned_from = self.learned_from(positions)
+        steps = self._pace.steps(learned_from, self.window.positions, self.samples)
         while steps and time.monotonic() < deadline:
             self.make_step()
             steps -= 1
-        waiting_for = self._pace.waiting_for(positions, self.window.positions, self.samples)
+        waiting_for = self._pace.waiting_for(learned_from, self.window.positions, self.samples)
         return self._turn(steps > 0, waiting_for)
 
     def _turn(self, more: bool, waiting_for: str, version: int | None = None) -> Turn:
@@ -200,7 +203,12 @@ class Learning:
             )
         drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
         shares, norm = self.window.outcome_shares, self._learner.weight_norm()
-        return Turn(self.step, drawn_from, figures, more, waiting_for, shares, norm, version)
+        searched = self.window.searched_share
+        return Turn(self.step, drawn_from, figures, more, waiting_for, shares, norm, searched, version)
+
+    def learned_from(self, positions: int) -> int:
+        """How many of `positions` were searched, going by those in the window: steps are for these only."""
+        return round(positions * self.window.searched_share)
 
     def _grow(self, positions: int) -> None:
         """Draw from as many of the newest positions as `positions` that ever came in call for."""

@@ -100,7 +100,7 @@ class LearningInRounds(Learning):
         return self.version, self.step, self._learner.weights(self.version)
 
     def _owed(self) -> int:
-        return self._pace.steps(self._positions, self.window.positions, self.samples)
+        return self._pace.steps(self.learned_from(self._positions), self.window.positions, self.samples)
 
     def _go_on(self) -> bool:
         """One step, or the next round taken in when none is owed; False if neither can be done."""

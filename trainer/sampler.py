@@ -1,6 +1,9 @@
 """Draws training batches from the replay window: uniform over positions or partly by surprise, features made
 on the spot.
 
+Plies that were played without a search (random and sampled openings) are never drawn: what came after them
+says how such play ends, not what their positions are worth (docs/decisions/0017).
+
 Nothing is stored ready-made: playing a game again costs some microseconds, while features of twenty
 million chess positions would take 19 GB.
 """
@@ -18,6 +21,9 @@ from protocol.records import GameRecord
 from trainer import sampler_kernel
 from trainer.surprise import redrawn
 from trainer.window import Window
+
+MOST_DRAWS = 100
+"""Then a position is taken as it is: of 10 searched among 100 one in 40,000 gets as far."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +59,22 @@ def by_surprise(
     games = rings.game[numbers % window.capacity]
     bounds = rings.game_first[games], rings.game_plies[games].astype(np.int64)
     return redrawn(window.surprise, bounds, first, numbers, draws)
+
+
+def searched_positions(
+    window: Window, rng: np.random.Generator, first: int, count: int
+) -> npt.NDArray[np.int64]:
+    """`count` positions from `first` on whose moves were searched for, drawn uniformly and with replacement.
+
+    (Of a window in which hardly any was, some that were not.)
+    """
+    numbers = rng.integers(first, window.next_position, count)
+    for _ in range(MOST_DRAWS):
+        again = ~window.is_searched(numbers)
+        if not again.any():
+            break
+        numbers[again] = rng.integers(first, window.next_position, int(again.sum()))
+    return numbers
 
 
 class Sampler:
@@ -93,7 +115,7 @@ class Sampler:
         """`count` positions, drawn uniformly and with replacement from a window that is not empty, or from
         the `newest` positions in it; `surprise_share` of them by surprise (the window must keep it)."""
         first = window.first_position if newest is None else window.newest(newest)
-        numbers = rng.integers(first, window.next_position, count)
+        numbers = searched_positions(window, rng, first, count)
         if surprise_share:
             chosen = rng.random(count) < surprise_share
             numbers[chosen] = by_surprise(window, first, numbers[chosen], rng.random(int(chosen.sum())))
@@ -101,12 +123,12 @@ class Sampler:
         return self.make(window, numbers, symmetries)
 
     def newest(self, window: Window, limit: int, count: int) -> Samples:
-        """`count` positions spread evenly over the newest `limit` (or as many as there are), as they stood on
-        the board; none twice."""
-        first = window.newest(limit)
-        there = window.next_position - first
-        count = min(count, there)
-        numbers = first + np.arange(count) * there // max(count, 1)
+        """`count` positions spread evenly over those searched of the newest `limit` (or as many as there
+        are), as they stood on the board; none twice."""
+        there = np.arange(window.newest(limit), window.next_position)
+        there = there[window.is_searched(there)]
+        count = min(count, len(there))
+        numbers = there[np.arange(count) * len(there) // max(count, 1)]
         return self.make(window, numbers, np.zeros(len(numbers), dtype=np.int64))
 
     def make(

@@ -100,6 +100,7 @@ class Window:
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
         """[positions] sum of `trainer.surprise.surprises` of its game up to and with this ply; or empty."""
         self._outcome_positions = [0, 0, 0]
+        self._searched = 0
         self._oldest_game = 0
         self._next_game = 0
         self._next_position = 0
@@ -153,6 +154,16 @@ class Window:
         return {outcome: self._outcome_positions[outcome + 1] / total for outcome in (1, 0, -1)}
 
     @property
+    def searched_share(self) -> float:
+        """Of the positions here, those whose move was searched for: only they are learned from."""
+        return self._searched / self.positions if self.games else 1.0
+
+    def is_searched(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """[n] whether the moves of the positions `numbers [n]` were searched for, and not drawn at random."""
+        found: npt.NDArray[np.bool_] = self.rings.visited[numbers % self.capacity] > 0
+        return found
+
+    @property
     def bytes_per_position(self) -> float:
         """Memory of all rings when full, divided by the capacity."""
         return (sum(ring.nbytes for ring in self.rings) + self.surprise.nbytes) / self.capacity
@@ -185,6 +196,7 @@ class Window:
         if len(self.surprise):
             _put(self.surprise, self._next_position, running_surprise(record))
         self._outcome_positions[record.outcome + 1] += plies
+        self._searched += int(np.count_nonzero(record.visited))
         self._next_game += 1
         self._next_position += plies
         self._next_visit += visits
@@ -198,8 +210,10 @@ class Window:
         ):
             slot = self._oldest_game % len(self.rings.game_first)
             self._starts.drop(int(self.rings.game_start[slot]))
-            outcome = int(self.rings.game_outcome[slot])
-            self._outcome_positions[outcome + 1] -= int(self.rings.game_plies[slot])
+            outcome, plies_gone = int(self.rings.game_outcome[slot]), int(self.rings.game_plies[slot])
+            self._outcome_positions[outcome + 1] -= plies_gone
+            numbers = self.rings.game_first[slot] + np.arange(plies_gone)
+            self._searched -= int(np.count_nonzero(self.is_searched(numbers)))
             self._oldest_game += 1
 
     def _write_columns(self, record: GameRecord) -> None:

@@ -151,6 +151,31 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
     )
 
 
+def test_plies_without_a_search_are_neither_drawn_nor_counted() -> None:
+    """Of games that begin with three random plies the rest is drawn, all of it; root values show which."""
+    window = Window(CONNECT_FOUR, 100)
+    records = [without_search(record, 3) for record in random_games(CONNECT_FOUR, 6, 20)]
+    for record in records:
+        window.add(record)
+    searched = np.flatnonzero(window.is_searched(np.arange(window.first_position, window.next_position)))
+    assert window.searched_share == len(searched) / window.positions
+    assert 0 < len(searched) == window.positions - 3 * window.games
+    sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
+    drawn, last = sampler.sample(window, np.random.default_rng(8), 2000), sampler.newest(window, 10**6, 10**6)
+    assert not np.isnan(drawn.root_values).any()
+    np.testing.assert_array_equal(last.words, whole.words[searched])
+    assert {words.tobytes() for words in drawn.words} == {words.tobytes() for words in last.words}
+
+
+def test_a_window_in_which_nothing_was_searched_is_drawn_from_as_it_is() -> None:
+    window = Window(CONNECT_FOUR, 100)
+    window.add(without_search(random_games(CONNECT_FOUR, 6, 1)[0], 42))
+    assert window.searched_share == 0
+    assert np.isnan(
+        SAMPLERS["connect_four", False].sample(window, np.random.default_rng(8), 5).root_values
+    ).all()
+
+
 def test_the_window_knows_the_results_of_its_positions() -> None:
     """Counted up and down as games come and go."""
     window, naive = Window(CONNECT_FOUR, 100), NaiveWindow(100, 10**9, 10**9)
