@@ -2,7 +2,7 @@
 
 Up to three things, one after the other: a start position, plies drawn uniformly from the legal ones, plies
 drawn from the network's own policy (but no plies after a start that a generator drew). None of these plies is
-searched, and none is learned from as a policy.
+searched, and none is learned from.
 """
 
 from __future__ import annotations

@@ -84,15 +84,15 @@ class SelfPlaySettings:
     reuse_tree: bool = True
     """Keep the subtree of the move played (AlphaGo Zero does), with fresh noise at the new root."""
     random_share: float = 0.0
-    """Share of games that begin with plies drawn uniformly from the legal ones, from which nothing of the
-    policy is learned (for chess a third of games is advised; AlphaZero: 0)."""
+    """Share of games that begin with plies drawn uniformly from the legal ones, from which nothing is
+    learned (for chess a third of games is advised; AlphaZero: 0)."""
     random_plies: int = 0
     """Such a game has 0 to this many of them, each number equally likely; they never end it (12 advised for
     chess). They count among `temperature_plies`."""
     opening_share: float = 0.0
     """Share of games that begin with plies drawn from the network's own policy, one evaluation each and no
-    search, from which nothing of the policy is learned; they follow the random plies of the same game, if it
-    has any. More variety where games are really played (KataGo begins its games so; AlphaZero: 0)."""
+    search, from which nothing is learned; they follow the random plies of the same game, if it has any.
+    More variety where games are really played (KataGo begins its games so; AlphaZero: 0)."""
     opening_plies: int = 0
     """Such a game has 0 to this many of them, each number equally likely; they never end it (KataGo on 19x19:
     14 on average, exponentially spread). They count among `temperature_plies`."""
