@@ -119,6 +119,13 @@ def test_memorising_is_a_value_loss_that_rises_on_games_held_out() -> None:
     assert names(lessons=falls_too) == names(lessons=level) == names(lessons=unknown) == []
 
 
+def test_memorising_is_a_value_loss_far_above_that_of_training_on_games_held_out() -> None:
+    """Also where neither has moved for long."""
+    for held_out, found in ((0.85, ["memorising"]), (0.75, [])):
+        lessons = [Lesson(step, 2.8, 2.5, 0.6, held_out) for step in range(10)]
+        assert names(lessons=lessons) == found
+
+
 def searching(kl: float) -> Stretch:
     """A healthy stretch whose searches get so far from the network."""
     roots = RootSums(targets=1000, visited=3000, compared=800, kl=800 * kl, differs=40)
