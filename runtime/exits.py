@@ -86,8 +86,9 @@ _COMMANDS = {
 
 def _command() -> str:
     """As it was called: the name of a script, or the module of `python -m package.module`."""
+    called = sys.argv[0] if sys.argv and sys.argv[0] else "azselfplay"
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if spec is not None:
+    if spec is not None and called == spec.origin:
         module: str = spec.name
         return _COMMANDS.get(module, module.removesuffix(".__main__"))
-    return Path(sys.argv[0]).stem if sys.argv and sys.argv[0] else "azselfplay"
+    return Path(called).stem
