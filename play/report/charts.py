@@ -62,7 +62,7 @@ def training_charts(history: History) -> list[Chart]:
         ("Gradient norm", "Before clipping.", {"gradient norm": curve("trainer/gradient_norm")}, "norm"),
         (
             "Samples per position",
-            "How often a position has been trained on, in the mean over all positions of the run.",
+            "How often a position has been trained on, in the mean over all searched positions.",
             {"samples per position": curve("trainer/samples_per_position")},
             "samples",
         ),
