@@ -108,6 +108,11 @@ class GameRecord:
     def plies(self) -> int:
         return len(self.actions)
 
+    @property
+    def searched(self) -> int:
+        """Plies whose move was searched for, and not drawn at random."""
+        return int(np.count_nonzero(self.visited))
+
 
 class BadRecord(ValueError):
     """Bytes that are no record, or a record that cannot be bytes; the text says where."""

@@ -46,6 +46,10 @@ class Progress:
     """Name of the recipe that the optimizer's state belongs to."""
     round_games: int = 0
     """Games in a round; 0: not in rounds."""
+    learned_from: int | None = None
+    """Positions taken in so far whose move was searched for; None in checkpoints from before it was kept."""
+    paid_for: float | None = None
+    """Samples that these pay for; None as above."""
 
 
 @dataclass(frozen=True)

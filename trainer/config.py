@@ -76,7 +76,7 @@ class TrainerConfig:
     (AlphaZero's published pseudocode)."""
     samples_per_position: float = 2.0
     """Times a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4). Plies that were
-    played without a search are none."""
+    played without a search and games held out are none; a change in a run counts for the games after it."""
     min_positions: int = 2000
     """Positions in the window before the first step."""
     window_positions: int = 500_000

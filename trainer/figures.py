@@ -58,7 +58,7 @@ class Figures:
         hours = max(now - self.started, 1.0) / 3600
         steps, held_out = self.steps, self.held_out
         shares = self.turn.outcome_shares if self.turn else {}
-        searched = self.turn.searched_share if self.turn else 1.0
+        learned_from = self.turn.learned_from if self.turn else 0
         return {
             "games": games,
             "positions": totals.positions,
@@ -86,7 +86,7 @@ class Figures:
             "weight_norm": round(self.turn.weight_norm, 4) if self.turn else None,
             "window_outcomes": {name: rounded(shares.get(outcome)) for outcome, name in OUTCOMES.items()},
             **self.newest_games,
-            "samples_per_position": round(self.samples / max(totals.positions * searched, 1), 3),
+            "samples_per_position": round(self.samples / max(learned_from, 1), 3),
             "weights_version": self.weights_version,
             "rejected": dict(self.rejected),
             "architecture": self.architecture,

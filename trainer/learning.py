@@ -76,8 +76,8 @@ class Turn:
     """Of the positions in the window, by the outcome of their game (+1, 0, -1 for the first player)."""
     weight_norm: float
     """Of all weights that are trained."""
-    searched_share: float
-    """Of the positions in the window, those that are learned from."""
+    learned_from: int
+    """Positions of all games so far that are learned from: searched, and of games not held out."""
     version: int | None = None
     """In rounds: the weights version that is due by now; None when time or steps decide, or amid a round."""
 
@@ -113,6 +113,9 @@ class Learning:
         self._sampler = Sampler(game, history, symmetric=config.symmetric != "off")
         self._rng = np.random.default_rng(config.seed)
         self.samples = 0
+        self.learned_from = 0
+        self._paid_for = 0.0
+        """Samples that these pay for. Kept, and not worked out anew: settings may change in a run's life."""
         self.version = 0
         """Highest weights version offered so far."""
         self._last_seq = 0
@@ -145,7 +148,16 @@ class Learning:
         self._learner.restore(progress.step, found.optimizer_state if same else None)
         self._rng = found.rng
         self.samples, self.version, self._last_seq = progress.samples, progress.version, progress.last_seq
+        self._restore_account(progress)
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
+
+    def _restore_account(self, progress: Progress) -> None:
+        if progress.learned_from is None or progress.paid_for is None:
+            # Of a run from before this was kept: what was done is paid for, and no more.
+            self.learned_from = round(progress.samples / self._config.samples_per_position)
+            self._paid_for = float(progress.samples)
+        else:
+            self.learned_from, self._paid_for = progress.learned_from, progress.paid_for
 
     @property
     def step(self) -> int:
@@ -164,9 +176,13 @@ class Learning:
         first = reader.first_of_newest(capacity, newest, self.trains_on)
         if 0 < self._last_seq < newest:
             first = min(first, reader.first_of_newest(capacity, self._last_seq, self.trains_on))
+        known = self._last_seq
         for seq, data in reader.games(first, newest):
             try:
-                self._add(from_bytes(data))
+                record = from_bytes(data)
+                self._add(record)
+                if seq > known:
+                    self._count(record)
             except ValueError as error:
                 # Stored by another version, or under settings with longer games: still there, not used.
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
@@ -181,15 +197,15 @@ class Learning:
         """
         for record in games:
             self._add(record)
+            self._count(record)
         self._grow(positions)
         self._last_seq = max(self._last_seq, last_seq)
         deadline = time.monotonic() + self.turn_seconds
-        learned_from = self.learned_from(positions)
-        steps = self._pace.steps(learned_from, self.window.positions, self.samples)
+        steps = self._owed()
         while steps and time.monotonic() < deadline:
             self.make_step()
             steps -= 1
-        waiting_for = self._pace.waiting_for(learned_from, self.window.positions, self.samples)
+        waiting_for = self._pace.waiting_for(self._paid_for, self.window.positions, self.samples)
         return self._turn(steps > 0, waiting_for)
 
     def _turn(self, more: bool, waiting_for: str, version: int | None = None) -> Turn:
@@ -203,12 +219,13 @@ class Learning:
             )
         drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
         shares, norm = self.window.outcome_shares, self._learner.weight_norm()
-        searched = self.window.searched_share
-        return Turn(self.step, drawn_from, figures, more, waiting_for, shares, norm, searched, version)
+        learned_from = self.learned_from
+        return Turn(self.step, drawn_from, figures, more, waiting_for, shares, norm, learned_from, version)
 
-    def learned_from(self, positions: int) -> int:
-        """How many of `positions` were searched, going by those in the window: steps are for these only."""
-        return round(positions * self.window.searched_share)
+    def _owed(self) -> int:
+        """Steps that are paid for; none while no position in the window was searched."""
+        drawn_from = self.window.positions if self.window.searched else 0
+        return self._pace.steps(self._paid_for, drawn_from, self.samples)
 
     def _grow(self, positions: int) -> None:
         """Draw from as many of the newest positions as `positions` that ever came in call for."""
@@ -222,6 +239,12 @@ class Learning:
     def _add(self, record: GameRecord) -> None:
         window = self._held_out.window if self._held_out.takes(record) else self.window
         window.add(record)
+
+    def _count(self, record: GameRecord) -> None:
+        """A game that came in for the first time, and not back into the window after a restart, pays."""
+        if not self._held_out.takes(record):
+            self.learned_from += record.searched
+            self._paid_for += record.searched * self._config.samples_per_position
 
     def make_step(self) -> None:
         """One step, whatever the pace."""
@@ -250,7 +273,14 @@ class Learning:
         """Write a checkpoint."""
         optimizer = self._recipe.optimizer
         progress = Progress(
-            self.step, self.samples, self.version, self._last_seq, optimizer, self.round_games
+            self.step,
+            self.samples,
+            self.version,
+            self._last_seq,
+            optimizer,
+            self.round_games,
+            self.learned_from,
+            self._paid_for,
         )
         weights, trained = self._learner.weights(self.version), self._learner.trained_weights()
         state = self._learner.optimizer_state()

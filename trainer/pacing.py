@@ -20,26 +20,26 @@ class Pace:
     min_positions: int
     """Positions in the window before the first step, and after a restart."""
 
-    def steps(self, positions: int, window_positions: int, samples: int) -> int:
+    def steps(self, paid_for: float, window_positions: int, samples: int) -> int:
         """Steps that may be made now.
 
-        positions         positions of all games that ever came in
+        paid_for          samples that the games so far pay for: `samples_per_position` for each position
+                          learned from, as it was set when the position came in
         window_positions  positions to draw from
         samples           positions trained on so far (steps times batch)
         """
         if window_positions < max(self.min_positions, 1):
             return 0
-        owed = self.samples_per_position * positions - samples
-        return max(int(owed // self.batch), 0)
+        return max(int((paid_for - samples) // self.batch), 0)
 
-    def waiting_for(self, positions: int, window_positions: int, samples: int) -> str:
+    def waiting_for(self, paid_for: float, window_positions: int, samples: int) -> str:
         """What the next step waits for, for people; empty when nothing."""
-        if self.steps(positions, window_positions, samples):
+        if self.steps(paid_for, window_positions, samples):
             return ""
         missing = max(self.min_positions, 1) - window_positions
         if missing > 0:
             return f"{missing} more positions before the first step"
-        missing = int((samples + self.batch) / self.samples_per_position - positions) + 1
+        missing = int((samples + self.batch - paid_for) / self.samples_per_position) + 1
         return f"{max(missing, 1)} more positions for the next step"
 
 

@@ -99,9 +99,6 @@ class LearningInRounds(Learning):
         self.version = self._last_seq // self.round_games
         return self.version, self.step, self._learner.weights(self.version)
 
-    def _owed(self) -> int:
-        return self._pace.steps(self.learned_from(self._positions), self.window.positions, self.samples)
-
     def _go_on(self) -> bool:
         """One step, or the next round taken in when none is owed; False if neither can be done."""
         if self._owed():
@@ -112,6 +109,7 @@ class LearningInRounds(Learning):
             return False
         for record in self._rounds.records(self._last_seq, self._last_seq + self.round_games):
             self._add(record)
+            self._count(record)
             self._positions += record.plies
         self._last_seq += self.round_games
         self._grow(self._positions)

@@ -154,9 +154,9 @@ class Window:
         return {outcome: self._outcome_positions[outcome + 1] / total for outcome in (1, 0, -1)}
 
     @property
-    def searched_share(self) -> float:
-        """Of the positions here, those whose move was searched for: only they are learned from."""
-        return self._searched / self.positions if self.games else 1.0
+    def searched(self) -> int:
+        """Positions here whose move was searched for: only they are learned from."""
+        return self._searched
 
     def is_searched(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """[n] whether the moves of the positions `numbers [n]` were searched for, and not drawn at random."""
@@ -196,7 +196,7 @@ class Window:
         if len(self.surprise):
             _put(self.surprise, self._next_position, running_surprise(record))
         self._outcome_positions[record.outcome + 1] += plies
-        self._searched += int(np.count_nonzero(record.visited))
+        self._searched += record.searched
         self._next_game += 1
         self._next_position += plies
         self._next_visit += visits

@@ -13,19 +13,19 @@ PACE = Pace(batch=100, samples_per_position=2.0, min_positions=500)
 
 def test_no_step_before_the_window_is_filled() -> None:
     """Positions are not trained on before there are enough to draw from, and the log says how many."""
-    assert PACE.steps(positions=499, window_positions=499, samples=0) == 0
-    assert PACE.waiting_for(499, 499, 0) == "1 more positions before the first step"
+    assert PACE.steps(paid_for=998, window_positions=499, samples=0) == 0
+    assert PACE.waiting_for(998, 499, 0) == "1 more positions before the first step"
 
 
 def test_backlog_is_counted_in_whole_steps() -> None:
     """500 positions at 2 samples each pay for 10 steps of 100, of which 3 are done."""
-    assert PACE.steps(positions=500, window_positions=500, samples=300) == 7
+    assert PACE.steps(paid_for=1000, window_positions=500, samples=300) == 7
 
 
 def test_trainer_that_is_ahead_waits() -> None:
     """A trainer that has used up its positions makes no step and says what it waits for."""
-    assert PACE.steps(positions=500, window_positions=500, samples=1000) == 0
-    assert PACE.waiting_for(500, 500, 1000) == "51 more positions for the next step"
+    assert PACE.steps(paid_for=1000, window_positions=500, samples=1000) == 0
+    assert PACE.waiting_for(1000, 500, 1000) == "51 more positions for the next step"
 
 
 @given(
@@ -37,12 +37,13 @@ def test_trainer_that_is_ahead_waits() -> None:
 def test_ratio_is_never_passed(positions: int, samples: int, ratio: float, batch: int) -> None:
     """However many steps are allowed, they stay within the ratio, and one more would not."""
     pace = Pace(batch, ratio, 1)
-    steps = pace.steps(positions, positions, samples)
+    paid_for = ratio * positions
+    steps = pace.steps(paid_for, positions, samples)
     if steps:
-        assert samples + steps * batch <= ratio * positions
+        assert samples + steps * batch <= paid_for
     if positions:
-        assert samples + (steps + 1) * batch > ratio * positions
-        assert bool(pace.waiting_for(positions, positions, samples)) == (steps == 0)
+        assert samples + (steps + 1) * batch > paid_for
+        assert bool(pace.waiting_for(paid_for, positions, samples)) == (steps == 0)
 
 
 @pytest.mark.parametrize("factor", [1, 16, 81, 256])

@@ -89,7 +89,7 @@ def test_interrupted_training_comes_to_the_same_weights(tmp_path: Path, config: 
         while broken.turn():
             if rng.random() < 0.2:
                 broken.learning.save()
-            if rng.random() < 0.1:
+            if rng.random() < 0.3:
                 kills += 1
                 broken.begin()
                 broken.learning.turn_seconds = -1.0

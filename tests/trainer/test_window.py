@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry, naive_words
+from unsearched import without_search
 
 from bench.random_games import random_game
 from games import get_game
@@ -67,20 +67,6 @@ def test_oldest_games_go_first_and_whole(
     for row in range(len(samples.classes)):
         record, ply = naive.position(row)
         assert policy_of(samples, row) == pytest.approx(naive_policy(TIC_TAC_TOE, record, ply))
-
-
-def without_search(record: GameRecord, plies: int) -> GameRecord:
-    """The game as if its first plies had been drawn at random: no visits, no value, no target."""
-    dropped = int(record.visited[:plies].sum())
-    beginning = np.arange(record.plies) < plies
-    return replace(
-        record,
-        visited=np.where(beginning, 0, record.visited).astype(np.uint16),
-        visit_actions=record.visit_actions[dropped:],
-        visits=record.visits[dropped:],
-        root_values=np.where(beginning, 0, record.root_values).astype(np.float32),
-        flags=np.where(beginning, 0, record.flags).astype(np.uint8),
-    )
 
 
 @pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.name)
@@ -158,7 +144,7 @@ def test_plies_without_a_search_are_neither_drawn_nor_counted() -> None:
     for record in records:
         window.add(record)
     searched = np.flatnonzero(window.is_searched(np.arange(window.first_position, window.next_position)))
-    assert window.searched_share == len(searched) / window.positions
+    assert window.searched == len(searched)
     assert 0 < len(searched) == window.positions - 3 * window.games
     sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
     drawn, last = sampler.sample(window, np.random.default_rng(8), 2000), sampler.newest(window, 10**6, 10**6)
@@ -170,7 +156,7 @@ def test_plies_without_a_search_are_neither_drawn_nor_counted() -> None:
 def test_a_window_in_which_nothing_was_searched_is_drawn_from_as_it_is() -> None:
     window = Window(CONNECT_FOUR, 100)
     window.add(without_search(random_games(CONNECT_FOUR, 6, 1)[0], 42))
-    assert window.searched_share == 0
+    assert window.searched == 0
     assert np.isnan(
         SAMPLERS["connect_four", False].sample(window, np.random.default_rng(8), 5).root_values
     ).all()
