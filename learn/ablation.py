@@ -176,8 +176,9 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]], machine: Mapping
     return (
         f"# {ablation.title}\n\n"
         f"`python -m learn.ablation {ablation.name}`: {ablation.minutes:g} minutes a run on one core of "
-        f"{machine['processor']}, recipe `{ablation.recipe.name}`. Mean over seeds with the 95 % interval "
-        "of the mean (Student's t); in brackets the mean difference from the recipe, seed by seed.\n\n"
+        f"{machine['processor']}, recipe `{ablation.recipe.name}`. Mean over seeds with its 95 % "
+        "interval (Student's t, the spread of runs taken as common to all variants); in brackets the "
+        "difference from the recipe. Each variant searches as it trained.\n\n"
         f"{table(runs, BASE)}\n\nVariants, laid over the recipe:\n\n{variants}\n"
     )
 

@@ -1,43 +1,65 @@
-"""Means over seeds, and differences from the base seed by seed, with intervals for few seeds."""
+"""Means over seeds and differences from the base, with intervals for few seeds.
+
+Three runs say little about how far runs of one variant lie apart; all variants together say more. So the
+spread is taken as common to all of them (pooled variance, as in an analysis of variance), and Student's t has
+the degrees of freedom of all runs.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-T95 = (math.inf, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+T95 = (
+    math.inf,
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
 """Two-sided 95 % quantile of Student's t by degrees of freedom, from 0; beyond the end the last one."""
 
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """(mean, half width of the 95 % interval of the mean); infinite for one value. ValueError for none."""
-    count = len(values)
-    if count == 0:
-        raise ValueError("nothing was measured")
-    mean = sum(values) / count
-    if count == 1:
-        return mean, math.inf
-    variance = sum((value - mean) ** 2 for value in values) / (count - 1)
-    return mean, T95[min(count - 1, len(T95) - 1)] * math.sqrt(variance / count)
+Runs = Sequence[Mapping[str, Any]]
 
 
-def differences(runs: Sequence[Mapping[str, Any]], base: str, variant: str, figure: str) -> list[float]:
-    """Of a figure from the base's, for each seed that both have."""
-    found = {(one["variant"], one["seed"]): one["figures"][figure] for one in runs}
-    seeds = sorted({one["seed"] for one in runs})
-    return [
-        found[variant, seed] - found[base, seed]
-        for seed in seeds
-        if (variant, seed) in found and (base, seed) in found
-    ]
+class Spread(NamedTuple):
+    """How far runs of one variant lie apart."""
+
+    deviation: float
+    """Standard deviation of a run."""
+    freedom: int
+    """Degrees of freedom it was measured with."""
+
+    def around(self, *counts: int) -> float:
+        """Half width of the 95 % interval of a mean over `counts[0]` runs, or of the difference of two such
+        means; infinite where no variant was run twice."""
+        t = T95[min(self.freedom, len(T95) - 1)]
+        return (
+            t * self.deviation * math.sqrt(sum(1 / count for count in counts)) if self.freedom else math.inf
+        )
 
 
-def table(runs: Sequence[Mapping[str, Any]], base: str) -> str:
+def values(runs: Runs, variant: str, figure: str) -> list[float]:
+    """The figure of every run of the variant."""
+    return [one["figures"][figure] for one in runs if one["variant"] == variant]
+
+
+def spread(runs: Runs, figure: str) -> Spread:
+    """Pooled over all variants."""
+    squares, freedom = 0.0, 0
+    for variant in {one["variant"] for one in runs}:
+        own = values(runs, variant, figure)
+        mean = sum(own) / len(own)
+        squares += sum((value - mean) ** 2 for value in own)
+        freedom += len(own) - 1
+    return Spread(math.sqrt(squares / freedom) if freedom else 0.0, freedom)
+
+
+def table(runs: Runs, base: str) -> str:
     """Markdown, the base first. Figures are shares and printed as per cent."""
     variants = list(dict.fromkeys([base, *(one["variant"] for one in runs)]))
-    figures = list(runs[0]["figures"])
-    head = ["variant", "seeds", "games", "steps", *figures]
+    spreads = {figure: spread(runs, figure) for figure in runs[0]["figures"]}
+    head = ["variant", "seeds", "games", "steps", *spreads]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for variant in variants:
         own = [one for one in runs if one["variant"] == variant]
@@ -45,13 +67,17 @@ def table(runs: Sequence[Mapping[str, Any]], base: str) -> str:
             variant,
             str(len(own)),
             *(f"{sum(one[key] for one in own) / len(own):,.0f}" for key in ("games", "steps")),
+            *(_cell(runs, variant, base, figure, known) for figure, known in spreads.items()),
         ]
-        for figure in figures:
-            mean, half = interval([one["figures"][figure] for one in own])
-            text = f"{100 * mean:.1f} ± {100 * half:.1f} %"
-            if variant != base:
-                change, around = interval(differences(runs, base, variant, figure))
-                text += f" ({100 * change:+.1f} ± {100 * around:.1f})"
-            cells.append(text)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _cell(runs: Runs, variant: str, base: str, figure: str, known: Spread) -> str:
+    own, others = values(runs, variant, figure), values(runs, base, figure)
+    mean = sum(own) / len(own)
+    text = f"{100 * mean:.1f} ± {100 * known.around(len(own)):.1f} %"
+    if variant == base or not others:
+        return text
+    change = mean - sum(others) / len(others)
+    return f"{text} ({100 * change:+.1f} ± {100 * known.around(len(own), len(others)):.1f})"

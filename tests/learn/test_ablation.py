@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 from pathlib import Path
 
 import pytest
 
 from learn import ablation
 from learn import recipe as recipes
-from learn.ablation_table import differences, interval, table
+from learn.ablation_table import spread, table, values
 from learn.judging import check_judge
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
@@ -47,23 +48,40 @@ def test_every_root_is_compiled_before_any_run_is_timed() -> None:
     assert sorted(roots) == ["gumbel", "puct"]
 
 
-def test_interval_of_three_values_is_students() -> None:
-    mean, half = interval([1.0, 2.0, 3.0])
-    assert mean == 2.0
-    assert half == pytest.approx(4.303 / math.sqrt(3))
-    assert interval([5.0]) == (5.0, math.inf)
+def run_of(variant: str, seed: int, errors: float) -> dict[str, object]:
+    return {"variant": variant, "seed": seed, "games": 1, "steps": 2, "figures": {"errors": errors}}
 
 
-def test_differences_are_taken_seed_by_seed_where_both_are_there() -> None:
-    runs = [
-        {"variant": name, "seed": seed, "games": 1, "steps": 2, "figures": {"errors": errors}}
-        for name, seed, errors in (("a", 1, 0.5), ("b", 1, 0.4), ("a", 2, 0.3), ("b", 2, 0.1), ("b", 3, 0.9))
-    ]
-    assert differences(runs, "a", "b", "errors") == [pytest.approx(-0.1), pytest.approx(-0.2)]
+def test_intervals_of_one_variant_are_students() -> None:
+    """1, 2, 3 by hand: deviation 1, two degrees of freedom; one run alone says nothing."""
+    known = spread([run_of("a", seed, float(seed)) for seed in (1, 2, 3)], "errors")
+    assert known == (1.0, 2)
+    assert known.around(3) == pytest.approx(4.303 / math.sqrt(3))
+    assert spread([run_of("a", 1, 5.0)], "errors").around(1) == math.inf
+
+
+def test_spread_is_that_within_variants() -> None:
+    """How far variants lie apart is no part of it: 0.1 around 0.5 and around 0.1, by hand."""
+    runs = [run_of("a", seed, 0.5 + 0.1 * (seed - 2)) for seed in (1, 2, 3)]
+    runs += [run_of("b", seed, 0.1 + 0.1 * (seed - 2)) for seed in (1, 2, 3)]
+    known = spread(runs, "errors")
+    assert known == (pytest.approx(0.1), 4)
     first, *rows = table(runs, "a").splitlines()
     assert first == "| variant | seeds | games | steps | errors |"
-    assert rows[1].startswith("| a | 2 | 1 | 2 | 40.0 ±")
-    assert "(-15.0 ±" in rows[2]
+    assert rows[1] == f"| a | 3 | 1 | 2 | 50.0 ± {277.6 * 0.1 / math.sqrt(3):.1f} % |"
+    assert rows[2].endswith(f"(-40.0 ± {277.6 * 0.1 * math.sqrt(2 / 3):.1f}) |")
+
+
+def test_intervals_of_differences_hold_what_they_say() -> None:
+    """Of 2,000 drawn ablations of three variants and seeds without any effect, 95 % say so, by the pooled
+    spread; and the interval is narrower than that of three runs alone."""
+    rng, hits = random.Random(1), 0
+    for _ in range(2000):
+        runs = [run_of(variant, seed, rng.gauss(0.3, 0.02)) for variant in "abc" for seed in range(3)]
+        known = spread(runs, "errors")
+        change = (sum(values(runs, "b", "errors")) - sum(values(runs, "a", "errors"))) / 3
+        hits += abs(change) <= known.around(3, 3)
+    assert 0.94 < hits / 2000 < 0.96
 
 
 @pytest.mark.parametrize(
