@@ -64,7 +64,7 @@ def load(name: str) -> Ablation:
         check_brief(recipe)
         whole = {**found, "name": path.stem, "recipe": replace(recipe, snapshot_minutes=ONLY_THE_FIRST)}
         ablation = msgspec.convert(whole, Ablation)
-        ablation.all()
+        _check_names(ablation)
         return ablation
     except FileNotFoundError as error:
         known = ", ".join(sorted(one.stem for one in FOLDER.glob("*.toml")))
@@ -73,6 +73,19 @@ def load(name: str) -> Ablation:
         raise Fatal(f"{path} names no recipe", Exit.CONFIG) from error
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise Fatal(f"{path} is wrong: {error}", Exit.CONFIG) from error
+
+
+def _check_names(ablation: Ablation) -> None:
+    """Fatal(CONFIG) if two variants would share the folders of their runs."""
+    first: dict[str, str] = {}
+    for variant in ablation.all():
+        other = first.setdefault(run_name(ablation.recipe, variant, 1), variant)
+        if other != variant:
+            raise Fatal(
+                f"the variants {other!r} and {variant!r} of {ablation.name} differ in signs only; tell them "
+                "apart by letters or digits, as their runs' folders are named by these",
+                Exit.CONFIG,
+            )
 
 
 def varied(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:

@@ -98,6 +98,11 @@ def test_intervals_of_differences_hold_what_they_say() -> None:
             'recipe = "chess"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n',
             "compares no variants",
         ),
+        (
+            'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
+            '[variants."fpu -1"]\nsimulations = 8\n[variants."fpu 1"]\nsimulations = 9\n',
+            "'fpu -1' and 'fpu 1' of mine differ in signs only",
+        ),
     ],
 )
 def test_a_senseless_ablation_is_refused_before_hours_of_training(
