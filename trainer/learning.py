@@ -11,20 +11,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from games.spec import Game
-from net.architectures import build, named, with_heads
-from net.modules import Network
-from net.weights import BadWeights, load
+from net.architectures import named
 from protocol.records import GameRecord, from_bytes
 from runtime.exits import Exit, Fatal
 from trainer import checkpoint
+from trainer.beginnings import check_heads, new_network
 from trainer.checkpoint import Progress
 from trainer.config import TrainerConfig
 from trainer.held_out import HeldOut
 from trainer.optimizers import RECIPES, Recipe
-from trainer.pacing import Growth, Pace
+from trainer.pacing import Account, Growth
 from trainer.probes import Probes
 from trainer.sampler import Sampler
 from trainer.store import StoreReader
@@ -77,7 +75,7 @@ class Turn:
     weight_norm: float
     """Of all weights that are trained."""
     learned_from: int
-    """Positions of all games so far that are learned from: searched, and of games not held out."""
+    """Positions of all games so far that are learned from."""
     version: int | None = None
     """In rounds: the weights version that is due by now; None when time or steps decide, or amid a round."""
 
@@ -97,7 +95,7 @@ class Learning:
         self._probes = Probes.of(game, history)
         recipe = recipe_of(config)
         self._recipe = recipe
-        self._pace = Pace(recipe.batch, config.samples_per_position, config.min_positions)
+        self.account = Account(recipe.batch, config.samples_per_position, config.min_positions)
         self.window = Window(
             game,
             config.window_positions,
@@ -112,15 +110,11 @@ class Learning:
         """Positions to draw from, None: all that are in the window."""
         self._sampler = Sampler(game, history, symmetric=config.symmetric != "off")
         self._rng = np.random.default_rng(config.seed)
-        self.samples = 0
-        self.learned_from = 0
-        self._paid_for = 0.0
-        """Samples that these pay for. Kept, and not worked out anew: settings may change in a run's life."""
         self.version = 0
         """Highest weights version offered so far."""
         self._last_seq = 0
         found = checkpoint.load_newest(folder, game, history)
-        played = found.network if found else _new_network(config, game, history, preset)
+        played = found.network if found else new_network(config, game, history, preset)
         trained = found.trained if found else None
         self._learner = Learner(game, history, played, recipe, choose_device(config.device), trained)
         if found is not None:
@@ -135,7 +129,7 @@ class Learning:
                 "with it, or choose another --run",
                 Exit.CONFIG,
             )
-        _check_heads(self._config, found.network)
+        check_heads(self._config, found.network)
         if progress.round_games != self.round_games:
             raise Fatal(
                 f"this run was trained with self_play.round_games {progress.round_games}, now it is "
@@ -147,17 +141,9 @@ class Learning:
             log.warning("the optimizer is %s now; its state starts anew", self._recipe.optimizer)
         self._learner.restore(progress.step, found.optimizer_state if same else None)
         self._rng = found.rng
-        self.samples, self.version, self._last_seq = progress.samples, progress.version, progress.last_seq
-        self._restore_account(progress)
+        self.version, self._last_seq = progress.version, progress.last_seq
+        self.account.restore(progress.samples, progress.learned_from, progress.paid_for)
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
-
-    def _restore_account(self, progress: Progress) -> None:
-        if progress.learned_from is None or progress.paid_for is None:
-            # Of a run from before this was kept: what was done is paid for, and no more.
-            self.learned_from = round(progress.samples / self._config.samples_per_position)
-            self._paid_for = float(progress.samples)
-        else:
-            self.learned_from, self._paid_for = progress.learned_from, progress.paid_for
 
     @property
     def step(self) -> int:
@@ -205,8 +191,7 @@ class Learning:
         while steps and time.monotonic() < deadline:
             self.make_step()
             steps -= 1
-        waiting_for = self._pace.waiting_for(self._paid_for, self.window.positions, self.samples)
-        return self._turn(steps > 0, waiting_for)
+        return self._turn(steps > 0, self.account.waiting_for(self._drawn_from))
 
     def _turn(self, more: bool, waiting_for: str, version: int | None = None) -> Turn:
         """What was done, or Fatal."""
@@ -219,13 +204,17 @@ class Learning:
             )
         drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
         shares, norm = self.window.outcome_shares, self._learner.weight_norm()
-        learned_from = self.learned_from
+        learned_from = self.account.learned_from
         return Turn(self.step, drawn_from, figures, more, waiting_for, shares, norm, learned_from, version)
 
     def _owed(self) -> int:
-        """Steps that are paid for; none while no position in the window was searched."""
-        drawn_from = self.window.positions if self.window.searched else 0
-        return self._pace.steps(self._paid_for, drawn_from, self.samples)
+        """Steps that are paid for."""
+        return self.account.steps(self._drawn_from)
+
+    @property
+    def _drawn_from(self) -> int:
+        """Positions in the window, none while not one of them was searched."""
+        return self.window.positions if self.window.searched else 0
 
     def _grow(self, positions: int) -> None:
         """Draw from as many of the newest positions as `positions` that ever came in call for."""
@@ -243,8 +232,7 @@ class Learning:
     def _count(self, record: GameRecord) -> None:
         """A game that came in for the first time, and not back into the window after a restart, pays."""
         if not self._held_out.takes(record):
-            self.learned_from += record.searched
-            self._paid_for += record.searched * self._config.samples_per_position
+            self.account.pay(record.searched)
 
     def make_step(self) -> None:
         """One step, whatever the pace."""
@@ -252,7 +240,7 @@ class Learning:
             self.window, self._rng, self._recipe.batch, self._newest, self._config.surprise_share
         )
         self._learner.train(samples)
-        self.samples += self._recipe.batch
+        self.account.use()
 
     def held_out(self) -> HeldOutFigures | None:
         """The loss on games never trained on; None while there are too few."""
@@ -274,13 +262,13 @@ class Learning:
         optimizer = self._recipe.optimizer
         progress = Progress(
             self.step,
-            self.samples,
+            self.account.samples,
             self.version,
             self._last_seq,
             optimizer,
             self.round_games,
-            self.learned_from,
-            self._paid_for,
+            self.account.learned_from,
+            self.account.paid_for,
         )
         weights, trained = self._learner.weights(self.version), self._learner.trained_weights()
         state = self._learner.optimizer_state()
@@ -292,37 +280,6 @@ class Learning:
         """Size of the network, for people."""
         sizes = self._learner.network.architecture
         return f"{sizes.blocks}x{sizes.channels}"
-
-
-def _new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:
-    moves_left, soft_policy = config.moves_left_weight > 0, config.soft_policy_weight > 0
-    torch.manual_seed(config.seed)
-    if config.weights:
-        try:
-            network = load(config.weights, game=game, history=history)[0]
-        except BadWeights as error:
-            raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
-        return with_heads(network, game, history, moves_left=moves_left, soft_policy=soft_policy)
-    try:
-        architecture = named(config.net or preset)
-    except ValueError as error:
-        raise Fatal(f"{error}; give it as --net", Exit.CONFIG) from None
-    architecture = replace(architecture, moves_left_head=moves_left, soft_policy_head=soft_policy)
-    return build(architecture, game, history)
-
-
-def _check_heads(config: TrainerConfig, network: Network) -> None:
-    """Fatal when a loss is asked for whose head this run's network lacks. (One without a loss stays.)"""
-    for weight, head in (
-        ("moves_left_weight", network.moves_left),
-        ("soft_policy_weight", network.soft_policy),
-    ):
-        if getattr(config, weight) and head is None:
-            raise Fatal(
-                f"the network of this run has no head for --{weight.replace('_', '-')}; leave that away, or "
-                "begin another --run with --weights FILE and it, which adds the head",
-                Exit.CONFIG,
-            )
 
 
 def cpu_threads(config: TrainerConfig) -> int:

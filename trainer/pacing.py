@@ -9,9 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
-class Pace:
-    """The ratio to keep."""
+@dataclass
+class Account:
+    """What games paid for, and what steps used up of it.
+
+    A position pays once, when it comes in and by the ratio of that time; so a run may go on with other
+    settings, and neither makes up for old games nor waits for them.
+    """
 
     batch: int
     """Positions in a step (AlphaZero: 4096)."""
@@ -19,27 +23,44 @@ class Pace:
     """Times a position is trained on, on average (AlphaZero: 0.5-0.7, AlphaGo Zero: 1.4)."""
     min_positions: int
     """Positions in the window before the first step, and after a restart."""
+    samples: int = 0
+    """Positions trained on so far."""
+    learned_from: int = 0
+    """Positions of all games so far that are learned from: searched, and of games not held out."""
+    paid_for: float = 0.0
+    """Samples that these pay for."""
 
-    def steps(self, paid_for: float, window_positions: int, samples: int) -> int:
-        """Steps that may be made now.
+    def pay(self, positions: int) -> None:
+        """So many more came in to learn from."""
+        self.learned_from += positions
+        self.paid_for += positions * self.samples_per_position
 
-        paid_for          samples that the games so far pay for: `samples_per_position` for each position
-                          learned from, as it was set when the position came in
-        window_positions  positions to draw from
-        samples           positions trained on so far (steps times batch)
-        """
+    def use(self) -> None:
+        """A step was made."""
+        self.samples += self.batch
+
+    def restore(self, samples: int, learned_from: int | None, paid_for: float | None) -> None:
+        """As it stood. None: of a run from before this was kept; what was done is paid for, and no more."""
+        self.samples = samples
+        self.learned_from = (
+            round(samples / self.samples_per_position) if learned_from is None else learned_from
+        )
+        self.paid_for = float(samples) if paid_for is None else paid_for
+
+    def steps(self, window_positions: int) -> int:
+        """Steps that may be made now, with so many positions to draw from."""
         if window_positions < max(self.min_positions, 1):
             return 0
-        return max(int((paid_for - samples) // self.batch), 0)
+        return max(int((self.paid_for - self.samples) // self.batch), 0)
 
-    def waiting_for(self, paid_for: float, window_positions: int, samples: int) -> str:
+    def waiting_for(self, window_positions: int) -> str:
         """What the next step waits for, for people; empty when nothing."""
-        if self.steps(paid_for, window_positions, samples):
+        if self.steps(window_positions):
             return ""
         missing = max(self.min_positions, 1) - window_positions
         if missing > 0:
             return f"{missing} more positions before the first step"
-        missing = int((samples + self.batch - paid_for) / self.samples_per_position) + 1
+        missing = int((self.samples + self.batch - self.paid_for) / self.samples_per_position) + 1
         return f"{max(missing, 1)} more positions for the next step"
 
 

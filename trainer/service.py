@@ -218,7 +218,7 @@ class Service:
             games = [self._fresh.popleft() for _ in range(len(self._fresh))]
             positions = run.store.totals.positions
             turn = await self._in_learning_thread(run.learning.turn, games, self._last_seq, positions)
-            self._figures.on_turn(turn, run.learning.samples)
+            self._figures.on_turn(turn, run.learning.account.samples)
             if turn.more:
                 self._work_came.set()
             now = time.monotonic()

@@ -152,7 +152,7 @@ def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
     turn = one.turn(games, 150, sum(game.plies for game in games))
     assert turn.figures is not None
     figures = Figures(0.0)
-    figures.on_turn(turn, one.samples)
+    figures.on_turn(turn, one.account.samples)
     figures.held_out = one.held_out()
     drawn = scalars(figures.as_dict(Totals(), 1.0))
     for name in ("moves_left_loss", "soft_policy_loss"):

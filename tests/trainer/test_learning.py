@@ -92,7 +92,7 @@ def test_resumed_training_makes_the_same_steps(tmp_path: Path, settings: dict[st
     for one in (straight, resumed):
         for _ in range(5):
             one.make_step()
-    assert (resumed.step, resumed.samples) == (10, 320)
+    assert (resumed.step, resumed.account.samples) == (10, 320)
     expected = tensors(straight)
     for name, tensor in tensors(resumed).items():
         torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
@@ -219,7 +219,7 @@ def test_run_from_before_the_count_goes_on_at_once(tmp_path: Path) -> None:
     one, records = learning(tmp_path / "a"), games(40)
     before = to_the_end(one, records, 40)
     checkpoint.save(
-        tmp_path / "a", checkpoint.Progress(before.step, one.samples, 0, 40, "adamw"),
+        tmp_path / "a", checkpoint.Progress(before.step, one.account.samples, 0, 40, "adamw"),
         one._learner.weights(0), one._learner.optimizer_state(), one._rng, 3,
     )  # fmt: skip
     again, later = learning(tmp_path / "a"), games(40, seed=1)
@@ -230,7 +230,7 @@ def test_run_from_before_the_count_goes_on_at_once(tmp_path: Path) -> None:
 def test_nothing_is_trained_on_while_nothing_was_searched(tmp_path: Path) -> None:
     """Games of random moves only, that came to fill the window, are not learned from."""
     one, searched = learning(tmp_path / "a"), games(30)
-    one._paid_for = 1e6
+    one.account.paid_for = 1e6
     assert to_the_end(one, [without_search(game, 9) for game in searched], 30).step == 0
     assert one.turn(searched, 60, 400).step > 0
 

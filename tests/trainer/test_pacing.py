@@ -6,26 +6,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.pacing import Growth, Pace
+from trainer.pacing import Account, Growth
 
-PACE = Pace(batch=100, samples_per_position=2.0, min_positions=500)
+
+def account(positions: int = 0, samples: int = 0) -> Account:
+    """Steps of 100 at 2 samples a position, not before there are 500."""
+    one = Account(100, 2.0, 500)
+    one.pay(positions)
+    one.samples = samples
+    return one
 
 
 def test_no_step_before_the_window_is_filled() -> None:
     """Positions are not trained on before there are enough to draw from, and the log says how many."""
-    assert PACE.steps(paid_for=998, window_positions=499, samples=0) == 0
-    assert PACE.waiting_for(998, 499, 0) == "1 more positions before the first step"
+    assert account(499).steps(499) == 0
+    assert account(499).waiting_for(499) == "1 more positions before the first step"
 
 
 def test_backlog_is_counted_in_whole_steps() -> None:
     """500 positions at 2 samples each pay for 10 steps of 100, of which 3 are done."""
-    assert PACE.steps(paid_for=1000, window_positions=500, samples=300) == 7
+    one = account(500)
+    for _ in range(3):
+        one.use()
+    assert one.steps(500) == 7
 
 
 def test_trainer_that_is_ahead_waits() -> None:
     """A trainer that has used up its positions makes no step and says what it waits for."""
-    assert PACE.steps(paid_for=1000, window_positions=500, samples=1000) == 0
-    assert PACE.waiting_for(1000, 500, 1000) == "51 more positions for the next step"
+    assert account(500, 1000).steps(500) == 0
+    assert account(500, 1000).waiting_for(500) == "51 more positions for the next step"
 
 
 @given(
@@ -36,14 +45,24 @@ def test_trainer_that_is_ahead_waits() -> None:
 )
 def test_ratio_is_never_passed(positions: int, samples: int, ratio: float, batch: int) -> None:
     """However many steps are allowed, they stay within the ratio, and one more would not."""
-    pace = Pace(batch, ratio, 1)
-    paid_for = ratio * positions
-    steps = pace.steps(paid_for, positions, samples)
+    one = Account(batch, ratio, 1, samples)
+    one.pay(positions)
+    steps = one.steps(positions)
     if steps:
-        assert samples + steps * batch <= paid_for
+        assert samples + steps * batch <= ratio * positions
     if positions:
-        assert samples + (steps + 1) * batch > paid_for
-        assert bool(pace.waiting_for(paid_for, positions, samples)) == (steps == 0)
+        assert samples + (steps + 1) * batch > ratio * positions
+        assert bool(one.waiting_for(positions)) == (steps == 0)
+
+
+def test_account_goes_on_where_it_stood() -> None:
+    """Restored with another ratio, only what comes in later pays by it; one that was not kept is even."""
+    one = Account(100, 0.5, 1)
+    one.restore(300, 500, 1000.0)
+    one.pay(200)
+    assert (one.steps(500), one.learned_from) == (8, 700)
+    one.restore(300, None, None)
+    assert (one.steps(500), one.learned_from) == (0, 600)
 
 
 @pytest.mark.parametrize("factor", [1, 16, 81, 256])

@@ -1,0 +1,46 @@
+"""The network that a run begins with, and whether one that goes on has what the settings ask for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from games.spec import Game
+from net.architectures import build, named, with_heads
+from net.modules import Network
+from net.weights import BadWeights, load
+from runtime.exits import Exit, Fatal
+from trainer.config import TrainerConfig
+
+
+def new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:
+    """By `--weights`, `--net` or the game's preset. Fatal(BAD_DATA, CONFIG) where that is none."""
+    moves_left, soft_policy = config.moves_left_weight > 0, config.soft_policy_weight > 0
+    torch.manual_seed(config.seed)
+    if config.weights:
+        try:
+            network = load(config.weights, game=game, history=history)[0]
+        except BadWeights as error:
+            raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
+        return with_heads(network, game, history, moves_left=moves_left, soft_policy=soft_policy)
+    try:
+        architecture = named(config.net or preset)
+    except ValueError as error:
+        raise Fatal(f"{error}; give it as --net", Exit.CONFIG) from None
+    architecture = replace(architecture, moves_left_head=moves_left, soft_policy_head=soft_policy)
+    return build(architecture, game, history)
+
+
+def check_heads(config: TrainerConfig, network: Network) -> None:
+    """Fatal when a loss is asked for whose head this run's network lacks. (One without a loss stays.)"""
+    for weight, head in (
+        ("moves_left_weight", network.moves_left),
+        ("soft_policy_weight", network.soft_policy),
+    ):
+        if getattr(config, weight) and head is None:
+            raise Fatal(
+                f"the network of this run has no head for --{weight.replace('_', '-')}; leave that away, or "
+                "begin another --run with --weights FILE and it, which adds the head",
+                Exit.CONFIG,
+            )
