@@ -40,6 +40,10 @@ format: $(INSTALLED)
 learn-%: $(INSTALLED)
 	$(BIN)/python -m learn $(subst -,_,$*) $(ARGS)
 
+# Variants of a recipe at equal wall clock, three seeds each, written to results/ablation-NAME; hours.
+ablation-%: $(INSTALLED)
+	$(BIN)/python -m learn.ablation $(subst -,_,$*) $(ARGS)
+
 # One benchmark: `make bench BENCH=search`. Names: python -m bench --help
 bench: $(INSTALLED)
 	$(BIN)/python -m bench $(BENCH)
@@ -56,7 +60,8 @@ help:
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make check    ruff, mypy, import-linter"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|targets|memory)"
-	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess (ARGS='--seeds 1 --minutes 5')"
+	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student (ARGS='--seeds 1 --minutes 5')"
+	@echo "make ablation-NAME  settings compared at equal wall clock: connect-four, krk"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then figures"
 	@echo "make format   put the code into shape"
 	@echo "make clean    remove .venv and caches"
