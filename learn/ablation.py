@@ -7,6 +7,7 @@ Every run gets one core of its own, so as many run side by side as there are cor
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -25,6 +26,7 @@ from learn import recipe as recipes
 from learn.ablation_table import table
 from learn.judging import brief, check_brief
 from learn.recipe import Recipe
+from learn.toml_text import to_toml
 from runtime.exits import Exit, Fatal, guarded
 from runtime.runs import write_atomically
 
@@ -32,6 +34,8 @@ FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
 ONLY_THE_FIRST = 1e9
 """Minutes between networks that are kept: what is compared is the last one."""
+NOT_OURS = ("title", "minutes", "seeds", "snapshot_minutes", "most_games")
+"""Of a recipe's settings, those that say nothing about a run of an ablation."""
 WARM_UP_MINUTES = 1.5
 """Enough for games, training and a second network."""
 
@@ -111,6 +115,16 @@ class Job:
     core: int | None
     """To which it is bound with all its processes; None: to none."""
 
+    def what(self) -> dict[str, Any]:
+        """As it stands among the results: what was run, whichever machine ran it."""
+        compared = settings_of(self.recipe)
+        return {"variant": self.variant, "seed": self.seed, "minutes": self.minutes, "settings": compared}
+
+
+def settings_of(recipe: Recipe) -> dict[str, Any]:
+    """Those that a run depends on here: minutes and seeds are the ablation's."""
+    return {name: value for name, value in recipes.to_settings(recipe).items() if name not in NOT_OURS}
+
 
 def run_name(recipe: Recipe, variant: str, seed: int) -> str:
     """Of the run's folder: the variant's name with a hyphen for what folders' names may not hold."""
@@ -119,15 +133,17 @@ def run_name(recipe: Recipe, variant: str, seed: int) -> str:
 
 def run_one(job: Job) -> dict[str, Any]:
     """Train and measure. Runs in a process of its own."""
+    from learn.machine import describe_machine
     from learn.training import train
 
     if job.core is not None:
         os.sched_setaffinity(0, {job.core})
     run = run_name(job.recipe, job.variant, job.seed)
     trained = train(job.recipe, job.seed, job.runs, job.minutes, run=run, tell=lambda _: None)
+    machine = describe_machine()
     return {
-        "variant": job.variant,
-        "seed": job.seed,
+        **job.what(),
+        **{key: machine[key] for key in ("processor", "commit")},
         "games": trained.summary["games"],
         "steps": trained.summary["steps"],
         "figures": brief(trained, job.recipe),
@@ -151,21 +167,37 @@ def warm_up(variants: Sequence[Recipe]) -> None:
             train(one, 1, Path(folder), WARM_UP_MINUTES, run=f"warm-up-{number}", tell=lambda _: None)
 
 
+def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
+    """The runs in the file `results`. Fatal(CONFIG) if one was made with other settings than now."""
+    done: list[dict[str, Any]] = json.loads(results.read_bytes())["runs"] if results.exists() else []
+    now = ablation.all()
+    for one in done:
+        variant, seed = one["variant"], one["seed"]
+        asked = (
+            Job(variant, now[variant], seed, ablation.minutes, results, None).what() if variant in now else {}
+        )
+        if asked != {key: one[key] for key in asked} or not asked:
+            raise Fatal(
+                f"{results} holds a run of {variant!r} with other minutes or settings than "
+                f"{ablation.name} has now, and the two cannot be compared; move that file away, or choose "
+                "another --out",
+                Exit.CONFIG,
+            )
+    return done
+
+
 def run_all(
     ablation: Ablation, runs: Path, cores: Sequence[int | None], results: Path
 ) -> list[dict[str, Any]]:
     """All runs, seed by seed so that an early end leaves whole comparisons; none in `results` is repeated."""
-    done: list[dict[str, Any]] = json.loads(results.read_bytes())["runs"] if results.exists() else []
+    done = finished(ablation, results)
     known = {(one["variant"], one["seed"]) for one in done}
-    wanted = [
-        (name, recipe, seed)
+    cycle = itertools.cycle(cores)
+    jobs = [
+        Job(name, recipe, seed, ablation.minutes, runs, next(cycle))
         for seed in ablation.seeds
         for name, recipe in ablation.all().items()
         if (name, seed) not in known
-    ]
-    jobs = [
-        Job(name, recipe, seed, ablation.minutes, runs, cores[number % len(cores)])
-        for number, (name, recipe, seed) in enumerate(wanted)
     ]
     if jobs:
         warm_up([job.recipe for job in jobs])
@@ -183,22 +215,23 @@ def run_all(
     return done
 
 
-def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]], machine: Mapping[str, Any]) -> str:
+def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
     """The results for people."""
+    recipe = to_toml(settings_of(ablation.recipe))
+    processors, commits = (", ".join(sorted({one[key] for one in runs})) for key in ("processor", "commit"))
     variants = "\n".join(f"- `{name}`: `{json.dumps(one)}`" for name, one in ablation.variants.items())
     return (
         f"# {ablation.title}\n\n"
         f"`python -m learn.ablation {ablation.name}`: {ablation.minutes:g} minutes a run on one core of "
-        f"{machine['processor']}, recipe `{ablation.recipe.name}`. Mean over seeds with its 95 % "
+        f"{processors}, commit {commits}. Mean over seeds with its 95 % "
         "interval (Student's t, the spread of runs taken as common to all variants); in brackets the "
         "difference from the recipe. Each variant searches as it trained.\n\n"
-        f"{table(runs, BASE)}\n\nVariants, laid over the recipe:\n\n{variants}\n"
+        f"{table(runs, BASE)}\n\nVariants, laid over the recipe:\n\n{variants}\n\n"
+        f"The recipe, `{ablation.recipe.name}`:\n\n```toml\n{recipe}```\n"
     )
 
 
 def _main() -> int:
-    from learn.machine import describe_machine
-
     parser = argparse.ArgumentParser(prog="python -m learn.ablation", description=__doc__)
     parser.add_argument("name")
     parser.add_argument("--minutes", type=float, help="instead of the file's")
@@ -213,7 +246,7 @@ def _main() -> int:
     cores = sorted(os.sched_getaffinity(0))
     folder = options.out / f"ablation-{ablation.name}"
     runs = run_all(ablation, options.runs, cores, folder / "runs.json")
-    write_atomically(folder / "README.md", page(ablation, runs, describe_machine()).encode())
+    write_atomically(folder / "README.md", page(ablation, runs).encode())
     return int(Exit.OK)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 import random
 from pathlib import Path
@@ -46,6 +48,25 @@ def test_every_root_is_compiled_before_any_run_is_timed() -> None:
     loaded = ablation.load("connect_four")
     roots = [one.server["self_play"]["root"] for one in ablation.kinds(list(loaded.all().values()))]
     assert sorted(roots) == ["gumbel", "puct"]
+
+
+def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
+    """What an earlier run was made with is kept beside it; only the same is taken for finished."""
+    loaded, results = ablation.load("krk"), tmp_path / "runs.json"
+    ours = [
+        ablation.Job(name, recipe, 1, loaded.minutes, tmp_path, 0).what()
+        for name, recipe in loaded.all().items()
+    ]
+    results.write_text(json.dumps({"runs": ours}))
+    assert ablation.finished(loaded, results) == ours
+    for changed in (
+        dataclasses.replace(loaded, minutes=loaded.minutes + 1),
+        dataclasses.replace(loaded, recipe=dataclasses.replace(loaded.recipe, simulations=99)),
+        dataclasses.replace(loaded, variants={"a new name": {"simulations": 99}}),
+    ):
+        with pytest.raises(Fatal, match="cannot be compared"):
+            ablation.finished(changed, results)
+    assert ablation.finished(loaded, tmp_path / "none yet.json") == []
 
 
 def run_of(variant: str, seed: int, errors: float) -> dict[str, object]:
