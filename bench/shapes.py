@@ -1,0 +1,165 @@
+"""Networks of several shapes, trained for as many steps on the games of one run: which learns most?
+
+`python -m bench.shapes runs/NAME 3x48 3x48,value_channels=16 4x64 [--steps 2000] [--seed 0]`; a shape is a
+preset or sizes, then fields of `net.architectures.Architecture`. For each: a step's time, positions a second
+in play, losses on a twentieth of the games that none was trained on, and errors where the right move is
+known. All see the same samples in the same order. Self-play would give each its own games: this says which
+shapes are worth a run, not what they reach.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+
+from bench.inference import chess_like_batch, measure
+from games import get_game
+from games.spec import Game
+from net.architectures import Architecture, build, named
+from net.inference import Inference
+from net.weights import load
+from play.nets import load_net
+from play.truth.measuring import measure as measure_errors
+from play.truth.rows import rows_for
+from protocol.records import from_bytes
+from runtime.exits import Exit, Fatal, guarded
+from runtime.runs import RunFolder
+from trainer.config import TrainerConfig
+from trainer.held_out import HeldOut
+from trainer.learning import recipe_of
+from trainer.sampler import Sampler
+from trainer.store import StoreReader
+from trainer.train import Learner, choose_device, prepare_thread
+from trainer.window import Window
+
+WINDOW = 400_000
+NEWEST = 2**62
+"""Beyond the last game of any store."""
+HELD_OUT = 0.05
+HELD_OUT_POSITIONS = 8192
+BATCH_IN_PLAY = 64
+SIMULATIONS = (0, 64)
+
+
+@dataclass(frozen=True)
+class Lessons:
+    """The newest games of a run."""
+
+    game: Game
+    history: int
+    sampler: Sampler
+    window: Window
+    held_out: HeldOut
+
+
+def shape(text: str) -> Architecture:
+    """`3x48,value_channels=16`. Fatal(CONFIG) if it is none."""
+    name, *changes = text.split(",")
+    kinds = {field.name: str(field.type) for field in fields(Architecture)}
+    try:
+        pairs = dict(change.split("=", 1) for change in changes)
+        values = {key: value if kinds[key] == "ValueHeadKind" else int(value) for key, value in pairs.items()}
+        return replace(named(name), **values)  # type: ignore[arg-type]
+    except (ValueError, KeyError) as error:
+        raise Fatal(f"{text!r} is no shape: {error}", Exit.CONFIG) from error
+
+
+def lessons(run: Path) -> Lessons:
+    """From the run's folder. Fatal(CONFIG) if there are no games."""
+    if not (run / "games.db").exists():
+        raise Fatal(f"{run} holds no games.db; name the folder of a run", Exit.CONFIG)
+    about = RunFolder(run.parent, run.name).describe()
+    game, history = get_game(about["game"]), about["history"]
+    window, held_out = Window(game, WINDOW), HeldOut(game, HELD_OUT, WINDOW, 0.0)
+    reader = StoreReader(run / "games.db")
+    for _, data in reader.games(reader.first_of_newest(WINDOW, NEWEST), NEWEST):
+        record = from_bytes(data)
+        (held_out.window if held_out.takes(record) else window).add(record)
+    reader.close()
+    return Lessons(game, history, Sampler(game, history, symmetric=bool(game.symmetries)), window, held_out)
+
+
+def train(taught: Lessons, architecture: Architecture, steps: int, seed: int) -> tuple[Learner, float]:
+    """A new network after `steps`, and the milliseconds of processor time a step took."""
+    torch.manual_seed(seed)
+    network = build(architecture, taught.game, taught.history)
+    config = TrainerConfig(value_q_share=0.25, ema=0.995, cosine_steps=steps)
+    recipe = recipe_of(config)
+    learner = Learner(taught.game, taught.history, network, recipe, choose_device("auto"))
+    rng, spent = np.random.default_rng(seed), 0.0
+    for _ in range(steps):
+        samples = taught.sampler.sample(taught.window, rng, recipe.batch)
+        begun = time.process_time()
+        learner.train(samples)
+        spent += time.process_time() - begun
+    return learner, 1000 * spent / steps
+
+
+def speed(game: Game, weights: Path) -> float:
+    """Positions a second in play."""
+    inference = Inference(game, game.history, "cpu")
+    network, meta = load(weights, game=game, history=game.history)
+    inference.use(network, meta)
+    return measure(inference, chess_like_batch(game, BATCH_IN_PLAY))[0]
+
+
+def errors(game: Game, weights: Path) -> list[str]:
+    """Per cent of errors where it matters, by phase, for each of SIMULATIONS."""
+    net = load_net(weights)
+    *found, _ = asyncio.run(measure_errors([net], rows_for(game), SIMULATIONS))
+    net.close()
+    return [" / ".join(f"{100 * group.errors_matter:.1f}" for group in one.groups[:-1]) for one in found]
+
+
+def tell(taught: Lessons, name: str, steps: int, seed: int) -> None:
+    """One line of the table."""
+    learner, step_ms = train(taught, shape(name), steps, seed)
+    samples = taught.sampler.newest(taught.held_out.window, WINDOW, HELD_OUT_POSITIONS)
+    figures = learner.evaluate(samples)
+    with TemporaryDirectory() as folder:
+        weights = Path(folder) / "net.safetensors"
+        weights.write_bytes(learner.weights(1))
+        pace, wrong = speed(taught.game, weights), errors(taught.game, weights)
+    cells = [
+        name,
+        f"{step_ms:.0f}",
+        f"{pace:,.0f}",
+        f"{figures.policy_loss:.4f}",
+        f"{figures.value_loss:.4f}",
+    ]
+    print("| " + " | ".join([*cells, *wrong]) + " |", flush=True)
+
+
+def _main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.shapes", description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("shapes", nargs="+")
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    for name in options.shapes:
+        shape(name)
+    prepare_thread(1)
+    taught = lessons(options.run)
+    print(
+        f"{taught.window.positions:,} positions, {options.steps} steps of 256, seed {options.seed}",
+        flush=True,
+    )
+    searched = [f"errors, {count} simulations" if count else "errors, raw policy" for count in SIMULATIONS]
+    head = ["shape", "step ms", "positions/s", "held-out policy", "held-out value", *searched]
+    print("| " + " | ".join(head) + " |\n|" + "---|" * len(head), flush=True)
+    for name in options.shapes:
+        tell(taught, name, options.steps, options.seed)
+    return int(Exit.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(_main))
