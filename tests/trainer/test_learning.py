@@ -24,7 +24,14 @@ torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
 CONFIG = TrainerConfig(
-    net="tiny", batch=32, min_positions=50, window_positions=200, device="cpu", cpu_threads=1, held_out=0.0
+    net="tiny",
+    batch=32,
+    min_positions=50,
+    window_positions=200,
+    device="cpu",
+    cpu_threads=1,
+    held_out=0.0,
+    samples_per_position=2.0,
 )
 
 
