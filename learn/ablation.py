@@ -26,6 +26,7 @@ from learn import recipe as recipes
 from learn.ablation_table import table
 from learn.judging import brief, check_brief
 from learn.recipe import Recipe
+from learn.results import write_overview
 from learn.toml_text import to_toml
 from runtime.exits import Exit, Fatal, guarded
 from runtime.runs import write_atomically
@@ -247,6 +248,7 @@ def _main() -> int:
     folder = options.out / f"ablation-{ablation.name}"
     runs = run_all(ablation, options.runs, cores, folder / "runs.json")
     write_atomically(folder / "README.md", page(ablation, runs).encode())
+    write_overview(options.out)
     return int(Exit.OK)
 
 

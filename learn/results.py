@@ -50,11 +50,15 @@ def write_page(folder: Path, recipe: Recipe) -> None:
     judged = {seed: Judgement.from_json(about) for seed, about in seeds.items()}
     draw(judged, recipe.title, folder / "curves.png")
     write_atomically(folder / "README.md", _page(recipe, seeds, judged).encode())
-    write_atomically(folder.parent / "README.md", _overview(folder.parent).encode())
+    write_overview(folder.parent)
+
+
+def write_overview(folder: Path) -> None:
+    """All recipes of a folder of results, by what was asked of them, and all ablations."""
+    write_atomically(folder / "README.md", _overview(folder).encode())
 
 
 def _overview(folder: Path) -> str:
-    """All recipes of a folder of results, by what was asked of them."""
     lines = [
         "# Results",
         "",
@@ -67,7 +71,14 @@ def _overview(folder: Path) -> str:
     for page in sorted(folder.glob("*/seed-*.json")):
         if page == min(page.parent.glob("seed-*.json")):
             lines += _asked(page.parent)
+    lines += [f"\n[{title}]({name}/README.md)" for name, title in _ablations(folder)]
     return "\n".join(lines) + "\n"
+
+
+def _ablations(folder: Path) -> list[tuple[str, str]]:
+    """(folder, title) of each table of settings compared (`learn.ablation`)."""
+    pages = sorted(folder.glob("ablation-*/README.md"))
+    return [(page.parent.name, page.read_text().partition("\n")[0].removeprefix("# ")) for page in pages]
 
 
 def _asked(folder: Path) -> list[str]:

@@ -93,12 +93,15 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
         trained = Trained(RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")], summary, 1.0, 1.5)
         machine = {"processor": "p", "cores": 2, "gpu": "none"}
         write_seed(tmp_path / "out", recipe, seed, trained, found, machine)
+    (tmp_path / "ablation-x").mkdir()
+    (tmp_path / "ablation-x" / "README.md").write_text("# What helps\n\nmore\n")
     write_page(tmp_path / "out", recipe)
     page = (tmp_path / "out" / "README.md").read_text()
     assert (
         "| 90.0 % [82.6 %, 94.5 %] | 10.0 % [5.5 %, 17.4 %] | at least 50.0 % | no (1 of 2 seeds) |" in page
     )
     overview = (tmp_path / "README.md").read_text()
+    assert overview.endswith("[What helps](ablation-x/README.md)\n")
     assert (
         "| [t](out/README.md) | 1 (2), 1 (2) | wins (trained) | 90.0 %; 10.0 % | at least 50.0 % |"
         in overview
