@@ -173,11 +173,9 @@ def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
     done: list[dict[str, Any]] = json.loads(results.read_bytes())["runs"] if results.exists() else []
     now = ablation.all()
     for one in done:
-        variant, seed = one["variant"], one["seed"]
-        asked = (
-            Job(variant, now[variant], seed, ablation.minutes, results, None).what() if variant in now else {}
-        )
-        if asked != {key: one[key] for key in asked} or not asked:
+        variant = one["variant"]
+        settings = settings_of(now[variant]) if variant in now else None
+        if (one["settings"], one["minutes"]) != (settings, ablation.minutes):
             raise Fatal(
                 f"{results} holds a run of {variant!r} with other minutes or settings than "
                 f"{ablation.name} has now, and the two cannot be compared; move that file away, or choose "

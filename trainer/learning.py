@@ -166,9 +166,7 @@ class Learning:
         for seq, data in reader.games(first, newest):
             try:
                 record = from_bytes(data)
-                self._add(record)
-                if seq > known:
-                    self._count(record)
+                self._add(record, pays=seq > known)
             except ValueError as error:
                 # Stored by another version, or under settings with longer games: still there, not used.
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
@@ -183,7 +181,6 @@ class Learning:
         """
         for record in games:
             self._add(record)
-            self._count(record)
         self._grow(positions)
         self._last_seq = max(self._last_seq, last_seq)
         deadline = time.monotonic() + self.turn_seconds
@@ -191,7 +188,7 @@ class Learning:
         while steps and time.monotonic() < deadline:
             self.make_step()
             steps -= 1
-        return self._turn(steps > 0, self.account.waiting_for(self._drawn_from))
+        return self._turn(steps > 0, self.account.waiting_for(self._learnable))
 
     def _turn(self, more: bool, waiting_for: str, version: int | None = None) -> Turn:
         """What was done, or Fatal."""
@@ -209,11 +206,11 @@ class Learning:
 
     def _owed(self) -> int:
         """Steps that are paid for."""
-        return self.account.steps(self._drawn_from)
+        return self.account.steps(self._learnable)
 
     @property
-    def _drawn_from(self) -> int:
-        """Positions in the window, none while not one of them was searched."""
+    def _learnable(self) -> int:
+        """Positions in the window to learn from; 0 while not one of them was searched."""
         return self.window.positions if self.window.searched else 0
 
     def _grow(self, positions: int) -> None:
@@ -225,13 +222,13 @@ class Learning:
         """Whether the game of this uid is trained on, and not held out."""
         return not self._held_out.takes_uid(uid)
 
-    def _add(self, record: GameRecord) -> None:
-        window = self._held_out.window if self._held_out.takes(record) else self.window
-        window.add(record)
-
-    def _count(self, record: GameRecord) -> None:
-        """A game that came in for the first time, and not back into the window after a restart, pays."""
-        if not self._held_out.takes(record):
+    def _add(self, record: GameRecord, *, pays: bool = True) -> None:
+        """`pays` unless it only comes back into the window after a restart. ValueError if it does not fit."""
+        if self._held_out.takes(record):
+            self._held_out.window.add(record)
+            return
+        self.window.add(record)
+        if pays:
             self.account.pay(record.searched)
 
     def make_step(self) -> None:
@@ -240,7 +237,7 @@ class Learning:
             self.window, self._rng, self._recipe.batch, self._newest, self._config.surprise_share
         )
         self._learner.train(samples)
-        self.account.use()
+        self.account.spend()
 
     def held_out(self) -> HeldOutFigures | None:
         """The loss on games never trained on; None while there are too few."""

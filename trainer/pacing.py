@@ -35,7 +35,7 @@ class Account:
         self.learned_from += positions
         self.paid_for += positions * self.samples_per_position
 
-    def use(self) -> None:
+    def spend(self) -> None:
         """A step was made."""
         self.samples += self.batch
 

@@ -75,7 +75,7 @@ class LearningInRounds(Learning):
         """The window as it stood at the checkpoint; later games are taken in round by round."""
         taken = self._last_seq
         for record in self._rounds.records(self._rounds.first_of_newest(self, taken), taken):
-            self._add(record)
+            self._add(record, pays=False)
         self._positions = self._rounds.positions(taken)
         self._grow(self._positions)
 
@@ -109,7 +109,6 @@ class LearningInRounds(Learning):
             return False
         for record in self._rounds.records(self._last_seq, self._last_seq + self.round_games):
             self._add(record)
-            self._count(record)
             self._positions += record.plies
         self._last_seq += self.round_games
         self._grow(self._positions)

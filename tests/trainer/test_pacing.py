@@ -27,7 +27,7 @@ def test_backlog_is_counted_in_whole_steps() -> None:
     """500 positions at 2 samples each pay for 10 steps of 100, of which 3 are done."""
     one = account(500)
     for _ in range(3):
-        one.use()
+        one.spend()
     assert one.steps(500) == 7
 
 
