@@ -29,10 +29,13 @@ GAME_PLIES = 120
 Arrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
 
 
-def chess_like_batch(game: Game, rows: int, seed: int = 0) -> Arrays:
-    """`features`, `counts` and `actions` of positions from random games, always the same for a seed."""
+def chess_like_batch(game: Game, rows: int, seed: int = 0, history: int = 0) -> Arrays:
+    """`features`, `counts` and `actions` of positions from random games, always the same for a seed.
+
+    `history` positions in the features; 0: as many as the game has by default."""
+    history = history or game.history
     rng = np.random.default_rng(seed)
-    features = np.zeros((rows, game.feature_words(game.history)), dtype=np.uint64)
+    features = np.zeros((rows, game.feature_words(history)), dtype=np.uint64)
     line = np.zeros((GAME_PLIES, game.state_words), dtype=np.uint64)
     legal = np.zeros(game.max_legal, dtype=np.uint16)
     counts, actions = np.zeros(rows, dtype=np.uint16), []
@@ -43,7 +46,7 @@ def chess_like_batch(game: Game, rows: int, seed: int = 0) -> Arrays:
             count = game.rules.legal_actions(line, n, legal)
             if row == rows or game.rules.end_reason(line, n, count, False):
                 break
-            game.rules.encode(line, n, game.history, features[row])
+            game.rules.encode(line, n, history, features[row])
             counts[row] = count
             actions.append(legal[:count].copy())
             row += 1

@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +32,7 @@ from play.truth.measuring import measure as measure_errors
 from play.truth.rows import rows_for
 from protocol.records import from_bytes
 from runtime.exits import Exit, Fatal, guarded
+from runtime.nearest import nearest
 from runtime.runs import RunFolder
 from trainer.config import TrainerConfig
 from trainer.held_out import HeldOut
@@ -64,11 +66,17 @@ def shape(text: str) -> Architecture:
     """`3x48,value_channels=16`. Fatal(CONFIG) if it is none."""
     name, *changes = text.split(",")
     kinds = {field.name: str(field.type) for field in fields(Architecture)}
+    values: dict[str, Any] = {}
     try:
-        pairs = dict(change.split("=", 1) for change in changes)
-        values = {key: value if kinds[key] == "ValueHeadKind" else int(value) for key, value in pairs.items()}
-        return replace(named(name), **values)  # type: ignore[arg-type]
-    except (ValueError, KeyError) as error:
+        for change in changes:
+            key, _, value = change.partition("=")
+            if key not in kinds:
+                raise ValueError(f"there is no {key!r}; did you mean {nearest(key, kinds)!r}?")
+            if kinds[key] == "int" and not value.isdecimal():
+                raise ValueError(f"{key} must be a whole number, not {value!r}")
+            values[key] = int(value) if kinds[key] == "int" else value
+        return replace(named(name), **values)
+    except ValueError as error:
         raise Fatal(f"{text!r} is no shape: {error}", Exit.CONFIG) from error
 
 
@@ -103,20 +111,23 @@ def train(taught: Lessons, architecture: Architecture, steps: int, seed: int) ->
     return learner, 1000 * spent / steps
 
 
-def speed(game: Game, weights: Path) -> float:
+def speed(taught: Lessons, weights: Path) -> float:
     """Positions a second in play."""
-    inference = Inference(game, game.history, "cpu")
-    network, meta = load(weights, game=game, history=game.history)
-    inference.use(network, meta)
-    return measure(inference, chess_like_batch(game, BATCH_IN_PLAY))[0]
+    game, history = taught.game, taught.history
+    inference = Inference(game, history, "cpu")
+    inference.use(*load(weights, game=game, history=history))
+    return measure(inference, chess_like_batch(game, BATCH_IN_PLAY, history=history))[0]
 
 
 def errors(game: Game, weights: Path) -> list[str]:
-    """Per cent of errors where it matters, by phase, for each of SIMULATIONS."""
+    """Per cent of errors where it matters, by phase (or ending), for each of SIMULATIONS."""
     net = load_net(weights)
     *found, _ = asyncio.run(measure_errors([net], rows_for(game), SIMULATIONS))
     net.close()
-    return [" / ".join(f"{100 * group.errors_matter:.1f}" for group in one.groups[:-1]) for one in found]
+    return [
+        " / ".join(f"{100 * group.errors_matter:.1f}" for group in one.groups[:-1] or one.groups)
+        for one in found
+    ]
 
 
 def tell(taught: Lessons, name: str, steps: int, seed: int) -> None:
@@ -127,7 +138,7 @@ def tell(taught: Lessons, name: str, steps: int, seed: int) -> None:
     with TemporaryDirectory() as folder:
         weights = Path(folder) / "net.safetensors"
         weights.write_bytes(learner.weights(1))
-        pace, wrong = speed(taught.game, weights), errors(taught.game, weights)
+        pace, wrong = speed(taught, weights), errors(taught.game, weights)
     cells = [
         name,
         f"{step_ms:.0f}",
@@ -145,6 +156,8 @@ def _main() -> int:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if options.steps < 1:
+        raise Fatal("--steps must be 1 or more", Exit.CONFIG)
     for name in options.shapes:
         shape(name)
     prepare_thread(1)

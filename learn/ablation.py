@@ -26,7 +26,6 @@ from learn import recipe as recipes
 from learn.ablation_table import table
 from learn.judging import brief, check_brief
 from learn.recipe import Recipe
-from learn.results import write_overview
 from learn.toml_text import to_toml
 from runtime.exits import Exit, Fatal, guarded
 from runtime.runs import write_atomically
@@ -231,6 +230,8 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _main() -> int:
+    from learn.results import write_overview
+
     parser = argparse.ArgumentParser(prog="python -m learn.ablation", description=__doc__)
     parser.add_argument("name")
     parser.add_argument("--minutes", type=float, help="instead of the file's")
@@ -239,14 +240,16 @@ def _main() -> int:
     parser.add_argument("--out", type=Path, default=Path("results"))
     options = parser.parse_args()
     ablation = load(options.name)
-    ablation = replace(
-        ablation, minutes=options.minutes or ablation.minutes, seeds=tuple(options.seeds or ablation.seeds)
-    )
+    minutes = ablation.minutes if options.minutes is None else options.minutes
+    if minutes <= 0:
+        raise Fatal("--minutes must be more than 0", Exit.CONFIG)
+    ablation = replace(ablation, minutes=minutes, seeds=tuple(options.seeds or ablation.seeds))
     cores = sorted(os.sched_getaffinity(0))
     folder = options.out / f"ablation-{ablation.name}"
     runs = run_all(ablation, options.runs, cores, folder / "runs.json")
     write_atomically(folder / "README.md", page(ablation, runs).encode())
     write_overview(options.out)
+    print(f"{folder / 'README.md'}: {len(runs)} runs")
     return int(Exit.OK)
 
 
