@@ -46,7 +46,8 @@ class Architecture:
     squeeze_channels: int = 32
     """Hidden width of squeeze-and-excitation; without meaning when that is off. Paper: none."""
     flat_policy_channels: int = 2
-    """1x1 channels before the fully connected policy of a game without policy planes. Paper: 2 (Go)."""
+    """1x1 channels before the fully connected policy of a game without policy planes. Paper: 2 (Go). 16 cost
+    no time and make the bare policy of a small network better (bench/RESULTS.md, `bench.shapes`)."""
     value_channels: int = 1
     """Channels of the 1x1 convolution of the value head. Paper: 1."""
     value_hidden: int = 256
@@ -93,9 +94,15 @@ class Architecture:
 
 
 PRESETS: dict[str, Architecture] = {
-    "tiny": Architecture(2, 32, value_channels=4, value_hidden=64, value_head="wdl"),
+    "tiny": Architecture(2, 32, flat_policy_channels=16, value_channels=4, value_hidden=64, value_head="wdl"),
     "small": Architecture(
-        6, 64, squeeze_excitation=True, value_channels=8, value_hidden=128, value_head="wdl"
+        6,
+        64,
+        squeeze_excitation=True,
+        flat_policy_channels=16,
+        value_channels=8,
+        value_hidden=128,
+        value_head="wdl",
     ),
     "medium": Architecture(
         10, 128, squeeze_excitation=True, squeeze_channels=32, value_channels=16, value_head="wdl"
