@@ -1,0 +1,126 @@
+"""How right a run's own games are: the moves they played, and what the network was told to learn from them.
+
+A network learns to expect what its own games say. Where they throw results away, outcomes are noise, and
+policy targets hold moves that lose: this tells how much of it there is, for games that can be solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from games.connect_four import GAME as CONNECT_FOUR
+from games.spec import Game, State, outcome_for_first_player
+from games.tic_tac_toe import GAME as TIC_TAC_TOE
+from play.lines import GameLine
+from play.truth import tic_tac_toe
+from play.truth.connect_four import Solver
+from play.truth.connect_four_set import PHASES
+from protocol.records import GameRecord
+from runtime.exits import Exit, Fatal
+
+FEWEST_STONES = 10
+"""Connect Four: a position with fewer takes seconds to solve."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is known of a position in which the game goes on."""
+
+    group: str
+    value: int
+    """Result with best play, for the side to move."""
+    keeps: frozenset[int]
+    """Actions that keep it."""
+    matters: bool
+    """Whether some legal action does not."""
+
+
+@dataclass
+class Mistakes:
+    """Sums over the searched positions of one group; `shares` are what is told."""
+
+    group: str
+    positions: int = 0
+    not_most_visited: int = 0
+    outcome_off: float = 0.0
+    search_off: float = 0.0
+    matter: int = 0
+    played_lose: int = 0
+    most_visited_lose: int = 0
+    visits_lose: float = 0.0
+
+    def shares(self) -> dict[str, float]:
+        """Means, 0..1. A value is off by 1 if it says won where the position is lost."""
+        positions, matter = max(1, self.positions), max(1, self.matter)
+        return {
+            "not_most_visited": self.not_most_visited / positions,
+            "outcome_off": self.outcome_off / positions,
+            "search_off": self.search_off / positions,
+            "played_lose": self.played_lose / matter,
+            "most_visited_lose": self.most_visited_lose / matter,
+            "visits_lose": self.visits_lose / matter,
+        }
+
+
+def truth_for(game: Game) -> Callable[[State], Truth | None]:
+    """What tells the truth of a position, or None where it is not known. Fatal(CONFIG) for other games."""
+    if game is TIC_TAC_TOE:
+        return _tic_tac_toe
+    if game is CONNECT_FOUR:
+        solver = Solver()
+        return lambda state: _connect_four(solver, state)
+    raise Fatal(
+        f"the games of {game.name} cannot be solved; those of tic_tac_toe and connect_four can", Exit.CONFIG
+    )
+
+
+def count(
+    game: Game, records: Iterable[GameRecord], truth: Callable[[State], Truth | None]
+) -> list[Mistakes]:
+    """One line a group, in the order of a game. Plies without a search count for nothing."""
+    found: dict[str, Mistakes] = {}
+    for record in records:
+        line, ends = GameLine(game, record.start, record.max_plies), np.cumsum(record.visited, dtype=np.int64)
+        for ply, action in enumerate(record.actions.tolist()):
+            known = truth(line.state) if record.visited[ply] else None
+            if known is not None:
+                here = slice(int(ends[ply]) - int(record.visited[ply]), int(ends[ply]))
+                mistakes = found.setdefault(known.group, Mistakes(known.group))
+                _add(mistakes, record, ply, here, known, line.side_to_move)
+            line.play(action)
+    order = [*PHASES, *found]
+    return sorted(found.values(), key=lambda mistakes: order.index(mistakes.group))
+
+
+def _add(mistakes: Mistakes, record: GameRecord, ply: int, here: slice, known: Truth, side: int) -> None:
+    """Take in one position; `here` is where its visits lie, `side` who moves."""
+    actions, visits = record.visit_actions[here], record.visits[here]
+    played, most_visited = int(record.actions[ply]), int(actions[np.argmax(visits)])
+    outcome = outcome_for_first_player(record.outcome, side)
+    mistakes.positions += 1
+    mistakes.not_most_visited += played != most_visited
+    mistakes.outcome_off += abs(outcome - known.value) / 2
+    mistakes.search_off += abs(float(record.root_values[ply]) - known.value) / 2
+    if known.matters:
+        loses = [action not in known.keeps for action in actions.tolist()]
+        mistakes.matter += 1
+        mistakes.played_lose += played not in known.keeps
+        mistakes.most_visited_lose += most_visited not in known.keeps
+        mistakes.visits_lose += float(visits[loses].sum() / visits.sum())
+
+
+def _tic_tac_toe(state: State) -> Truth:
+    one = tic_tac_toe.solve()[tic_tac_toe.key_of(state)]
+    return Truth("tree", one.value, frozenset(one.keeps), len(one.keeps) < len(one.children))
+
+
+def _connect_four(solver: Solver, state: State) -> Truth | None:
+    stones = int(state[2])
+    if stones < FEWEST_STONES:
+        return None
+    verdict = solver.verdict(state)
+    group = next((phase for phase, (_, most) in PHASES.items() if stones <= most), "end")
+    return Truth(group, verdict.value, frozenset(verdict.keeps), verdict.matters)
