@@ -1,6 +1,7 @@
 """`python -m learn.ablation NAME`: variants of a recipe at equal wall clock, several seeds each, one table.
 
-A file of `learn/ablations` names a recipe, minutes, seeds and variants: settings laid over the recipe's.
+A file of `learn/ablations` names a recipe, minutes, seeds and variants: settings laid over the recipe's. What
+it says under `base` is laid over the recipe first: a recipe may move on, what was compared stays.
 Every run gets one core of its own, so as many run side by side as there are cores.
 """
 
@@ -64,7 +65,10 @@ def load(name: str) -> Ablation:
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
         found = tomllib.loads(path.read_text())
-        recipe = recipes.load(found.pop("recipe"))
+        recipe, base = recipes.load(found.pop("recipe")), found.pop("base", {})
+        if not isinstance(base, Mapping):
+            raise Fatal(f"{path}: `base` must be a table of settings, not {base!r}", Exit.CONFIG)
+        recipe = varied(recipe, base)
         check_brief(recipe)
         whole = {**found, "name": path.stem, "recipe": replace(recipe, snapshot_minutes=ONLY_THE_FIRST)}
         ablation = msgspec.convert(whole, Ablation)
@@ -225,7 +229,7 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
         "interval (Student's t, the spread of runs taken as common to all variants); in brackets the "
         "difference from the recipe. Each variant searches as it trained.\n\n"
         f"{table(runs, BASE)}\n\nVariants, laid over the recipe:\n\n{variants}\n\n"
-        f"The recipe, `{ablation.recipe.name}`:\n\n```toml\n{recipe}```\n"
+        f"The recipe, `{ablation.recipe.name}`, as compared:\n\n```toml\n{recipe}```\n"
     )
 
 

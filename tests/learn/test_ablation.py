@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 import random
@@ -17,6 +18,7 @@ from learn.judging import check_judge
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 
+RESULTS = Path(__file__).parents[2] / "results"
 NAMES = sorted(path.stem for path in ablation.FOLDER.glob("*.toml"))
 
 
@@ -42,6 +44,26 @@ def test_a_variant_replaces_what_it_names_and_keeps_the_rest() -> None:
     varied = ablation.varied(base, {"net": "small", "server": {"self_play": {"root": "puct"}}})
     assert varied.server == {"mode": "alphazero", "self_play": {"root": "puct", "history": 1}}
     assert (varied.net, varied.game) == ("small", "chess")
+
+
+def test_the_base_is_laid_over_the_recipe_and_all_its_variants(tmp_path: Path) -> None:
+    """So a recipe may move on, and what was compared stays."""
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
+        "[base]\nsimulations = 7\n[variants.x.trainer]\nbatch = 8\n"
+    )
+    base, one = ablation.load(str(path)).all().values()
+    assert (base.simulations, one.simulations) == (7, 7)
+    assert base.trainer["batch"] != one.trainer["batch"] == 8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_published_table_is_of_what_its_command_runs(name: str) -> None:
+    """All its runs are finished ones of the ablation as it stands, and none is missing."""
+    loaded, results = ablation.load(name), RESULTS / f"ablation-{name}" / "runs.json"
+    runs = {(one["variant"], one["seed"]) for one in ablation.finished(loaded, results)}
+    assert runs == set(itertools.product(loaded.all(), loaded.seeds))
 
 
 def test_every_root_is_compiled_before_any_run_is_timed() -> None:
@@ -115,6 +137,8 @@ def test_intervals_of_differences_hold_what_they_say() -> None:
             "did you mean 'net'",
         ),
         ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants.x]\nnet = 3\n', "Expected `str`"),
+        ('recipe = "krk"\nbase = 3\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n', "`base`"),
+        ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[base]\nnett = "s"\n', "did you mean 'net'"),
         (
             'recipe = "chess"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n',
             "compares no variants",
