@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ from runtime.exits import Exit, Fatal
 
 if TYPE_CHECKING:
     from play.nets import LoadedNet
-    from play.truth.report import PlayerErrors
     from runtime.aio import Stop
 
 EXAMPLES = (
@@ -91,7 +89,7 @@ def simulations_from(text: str) -> list[int]:
 async def _measure(settings: TruthConfig, weights: Path, simulations: list[int]) -> None:
     from play.search_choice import search_for
     from play.truth.measuring import measure
-    from play.truth.report import to_text
+    from play.truth.report import to_json, to_text, write_json
     from play.truth.rows import rows_for
 
     nets = _nets(settings, weights)
@@ -104,7 +102,7 @@ async def _measure(settings: TruthConfig, weights: Path, simulations: list[int])
             net.close()
     print(to_text(found))
     if settings.json is not None:
-        _write(settings.json, nets[0].game.name, found)
+        write_json(settings.json, to_json(nets[0].game.name, found))
 
 
 def _tell(line: str) -> None:
@@ -135,12 +133,3 @@ def _preset_of(weights: Path) -> str:
     from net.weights import read_meta
 
     return name_of(read_meta(weights.read_bytes()).architecture)
-
-
-def _write(path: Path, game: str, found: list[PlayerErrors]) -> None:
-    from play.truth.report import to_json
-
-    try:
-        path.write_text(json.dumps(to_json(game, found), indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error

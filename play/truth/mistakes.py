@@ -22,7 +22,7 @@ from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
 
 FEWEST_STONES = 10
-"""Connect Four: a position with fewer takes seconds to solve."""
+"""Connect Four: the fewer there are, the longer a position takes to solve (docs/truth.md)."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ def truth_for(game: Game) -> Callable[[State], Truth | None]:
 def count(
     game: Game, records: Iterable[GameRecord], truth: Callable[[State], Truth | None]
 ) -> list[Mistakes]:
-    """One line a group, in the order of a game. Plies without a search count for nothing."""
+    """One line a group, in the order of a game. Plies without a search count for nothing.
+
+    ValueError if a record breaks the rules of the game."""
     found: dict[str, Mistakes] = {}
     for record in records:
         line, ends = GameLine(game, record.start, record.max_plies), np.cumsum(record.visited, dtype=np.int64)

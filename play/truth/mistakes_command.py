@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -26,6 +25,7 @@ EXAMPLES = (
     "azplay mistakes tic_tac_toe-tiny --games 0 --json mistakes.json",
 )
 PROGRESS_EVERY = 25
+COLUMNS = ("not top", "outcome off", "search off", "it matters", "played loses", "top loses", "visits lose")
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ def main() -> int:
     from games import get_game
     from play.games.reading import games_file
     from play.truth.mistakes import count, truth_for
+    from play.truth.report import write_json
 
     with closing(games_file(settings.run, settings.runs)) as games:
         game = get_game(games.game)
@@ -64,28 +65,20 @@ def main() -> int:
         raise Fatal(f"{games.path} has no searched position whose truth is known", Exit.BAD_DATA)
     print(to_text(found))
     if settings.json is not None:
-        _write(settings.json, games.game, found)
+        groups = [{**asdict(one), **one.shares()} for one in found]
+        write_json(settings.json, {"game": games.game, "groups": groups})
     return int(Exit.OK)
 
 
 def to_text(found: Sequence[Mistakes]) -> str:
     """Aligned columns, one line a group."""
-    columns = (
-        "not top",
-        "outcome off",
-        "search off",
-        "it matters",
-        "played loses",
-        "top loses",
-        "visits lose",
-    )
-    lines = [f"{'positions':10} {'searched':>8} " + " ".join(f"{name:>{len(name)}}" for name in columns)]
+    lines = [f"{'positions':10} {'searched':>8} " + " ".join(COLUMNS)]
     for one in found:
         share = one.shares()
         cells = [f"{share[name]:.1%}" for name in ("not_most_visited", "outcome_off", "search_off")]
         cells += [str(one.matter)]
         cells += [f"{share[name]:.1%}" for name in ("played_lose", "most_visited_lose", "visits_lose")]
-        padded = (f"{cell:>{len(name)}}" for cell, name in zip(cells, columns, strict=True))
+        padded = (f"{cell:>{len(name)}}" for cell, name in zip(cells, COLUMNS, strict=True))
         lines.append(f"{one.group:10} {one.positions:8} " + " ".join(padded))
     return "\n".join(lines)
 
@@ -102,11 +95,3 @@ def _records(games: GamesFile, settings: MistakesConfig) -> Iterator[GameRecord]
             raise Fatal(f"game {stored.seq} of {games.path} {error}", Exit.BAD_DATA) from error
         if number % PROGRESS_EVERY == 0:
             print(f"{number} games", file=sys.stderr, flush=True)
-
-
-def _write(path: Path, game: str, found: Sequence[Mistakes]) -> None:
-    groups = [{**asdict(one), **one.shares()} for one in found]
-    try:
-        path.write_text(json.dumps({"game": game, "groups": groups}, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error

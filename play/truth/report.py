@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from play.truth.errors import Errors, TreeResult
+from runtime.exits import Exit, Fatal
 
 
 @dataclass(frozen=True)
@@ -69,3 +72,11 @@ def to_json(game: str, players: Sequence[PlayerErrors]) -> dict[str, Any]:
             for player in players
         ],
     }
+
+
+def write_json(path: Path, figures: Mapping[str, Any]) -> None:
+    """Where `--json` says. Fatal(DISK)."""
+    try:
+        path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error
