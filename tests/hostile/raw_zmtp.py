@@ -1,0 +1,256 @@
+"""A raw ZMTP 3.1 peer (NULL mechanism) and the attacks that only such a peer can make.
+
+libzmq's own sockets keep to the rules; this one sends what it is told. Plain blocking sockets: run an attack
+in a thread or a process of its own. Addresses are `tcp://HOST:PORT` or `ipc://PATH`. Every attack is bounded
+by its arguments, ends by itself, and stops early when the server cuts the connection.
+Source: ZMTP 3.1, https://rfc.zeromq.org/spec/37/.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+MORE, LONG, COMMAND = 1, 2, 4
+"""Bits of a frame's first byte."""
+GREETING = (
+    b"\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f"
+    + bytes([3, 1])
+    + b"NULL".ljust(20, b"\0")
+    + bytes([0])
+    + bytes(31)
+)
+PATIENCE = 10.0
+"""Seconds that a peer waits for the server to take or give anything."""
+
+
+class Cut(ConnectionError):
+    """The server ended the connection."""
+
+
+def frame(body: bytes, flags: int = 0) -> bytes:
+    """`body` with its frame header; long where it must be."""
+    if len(body) > 255:
+        return bytes([flags | LONG]) + struct.pack(">Q", len(body)) + body
+    return bytes([flags, len(body)]) + body
+
+
+def command(name: str, body: bytes = b"") -> bytes:
+    """A command frame."""
+    return frame(bytes([len(name)]) + name.encode() + body, COMMAND)
+
+
+def ready(socket_type: str = "DEALER", identity: bytes | None = None) -> bytes:
+    """The READY command, with the Identity property if one is given (any length, any bytes)."""
+    properties = [("Socket-Type", socket_type.encode())]
+    if identity is not None:
+        properties.append(("Identity", identity))
+    parts = (
+        bytes([len(key)]) + key.encode() + struct.pack(">I", len(value)) + value for key, value in properties
+    )
+    return command("READY", b"".join(parts))
+
+
+class RawPeer:
+    """One connection. `with RawPeer(endpoint) as peer` has said the greeting and READY."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        identity: bytes | None = None,
+        socket_type: str = "DEALER",
+        patience: float = PATIENCE,
+    ) -> None:
+        """Connects and shakes hands. Raises Cut if the server refuses, TimeoutError if it is silent."""
+        self.socket = dial(endpoint, patience)
+        try:
+            self._shake_hands(ready(socket_type, identity))
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        try:
+            self.socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise Cut(str(error)) from error
+
+    def send_frame(self, body: bytes, *, more: bool = False) -> None:
+        self.send_bytes(frame(body, MORE if more else 0))
+
+    def send_command(self, name: str, body: bytes = b"") -> None:
+        self.send_bytes(command(name, body))
+
+    def send(self, header: dict[str, Any], *frames: bytes) -> None:
+        """One whole message: frame 0 as MessagePack, then `frames`."""
+        parts = [msgspec.msgpack.encode(header), *frames]
+        ends = [MORE] * (len(parts) - 1) + [0]
+        self.send_bytes(b"".join(frame(part, end) for part, end in zip(parts, ends, strict=True)))
+
+    def receive_frame(self) -> tuple[int, bytes]:
+        """The flags and the body of the next frame, commands included."""
+        flags = self._read(1)[0]
+        size = struct.unpack(">Q", self._read(8))[0] if flags & LONG else self._read(1)[0]
+        return flags, self._read(size)
+
+    def receive(self) -> tuple[dict[str, Any], list[bytes]]:
+        """The next message: the map in frame 0, and the frames behind it. PINGs are answered on the way."""
+        parts: list[bytes] = []
+        while True:
+            flags, body = self.receive_frame()
+            if flags & COMMAND:
+                if body.startswith(b"\x04PING"):
+                    self.send_command("PONG", body[7:])
+                continue
+            parts.append(body)
+            if not flags & MORE:
+                return msgspec.msgpack.decode(parts[0]), parts[1:]
+
+    def ask(self, header: dict[str, Any], *frames: bytes) -> dict[str, Any]:
+        """Send a message and give the answer's header."""
+        self.send(header, *frames)
+        return self.receive()[0]
+
+    def is_cut(self) -> bool:
+        """Wait until the server ends the connection: True. False if it has not within the patience."""
+        try:
+            while self.socket.recv(65536):
+                pass
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            pass
+        return True
+
+    def _shake_hands(self, our_ready: bytes) -> None:
+        self.send_bytes(GREETING)
+        self._read(len(GREETING))
+        self.send_bytes(our_ready)
+        flags, body = self.receive_frame()
+        if not flags & COMMAND or not body.startswith(b"\x05READY"):
+            raise Cut(f"expected READY, got {body[:40]!r}")
+
+    def _read(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            try:
+                part = self.socket.recv(min(size - len(data), 1 << 20))
+            except ConnectionError as error:
+                raise Cut(str(error)) from error
+            if not part:
+                raise Cut("the server ended the connection")
+            data += part
+        return bytes(data)
+
+
+def dial(endpoint: str, patience: float = PATIENCE) -> socket.socket:
+    """A connected socket that has said nothing yet."""
+    url = urlsplit(endpoint)
+    if url.scheme == "ipc":
+        plain = socket.socket(socket.AF_UNIX)
+        plain.settimeout(patience)
+        plain.connect(endpoint.removeprefix("ipc://"))
+        return plain
+    return socket.create_connection((url.hostname, url.port), patience)
+
+
+def hello(protocol: int, role: str = "client", name: str = "raw", **more: Any) -> dict[str, Any]:
+    """The header of HELLO."""
+    return {"type": "hello", "protocol": protocol, "role": role, "name": name, "join": 0, **more}
+
+
+# ---- attacks: each gives what it managed to send, in bytes or in connections -----------------------
+
+
+def chosen_identities(endpoint: str, identities: Iterable[bytes]) -> Iterator[RawPeer]:
+    """Peers that choose their routing ids. Keep them open for as long as the attack shall last."""
+    for identity in identities:
+        with contextlib.suppress(OSError):
+            yield RawPeer(endpoint, identity=identity)
+
+
+def automatic_identities(first: int, count: int) -> Iterator[bytes]:
+    """Ids as libzmq's ROUTER makes them for peers without one: 0x00 and a 32-bit number, big-endian."""
+    return (b"\0" + struct.pack(">I", (first + i) % 2**32) for i in range(count))
+
+
+def unseeded_identity() -> int:
+    """The number that libzmq's first ROUTER of a process that never called `srand` begins with.
+
+    `generate_random` joins two numbers of glibc's `rand()`, whose first two are the same in every process.
+    """
+    low, high = 1804289383, 846930886
+    return (high << 31 | low) % 2**32
+
+
+def unfinished_multipart(peer: RawPeer, size: int, frame_size: int = 65_536) -> int:
+    """Send frames that all say that more come. Gives the bytes sent before the server cut the connection."""
+    part = frame(bytes(frame_size), MORE)
+    return _pour(peer, part, size)
+
+
+def subscriptions(peer: RawPeer, size: int, topic_size: int = 8) -> int:
+    """Subscribe to ever new topics, as commands (ZMTP 3.1). `peer` should be of type SUB."""
+    sent = count = 0
+    while sent < size:
+        some = b"".join(
+            command("SUBSCRIBE", i.to_bytes(topic_size, "big")) for i in range(count, count + 1000)
+        )
+        poured = _pour(peer, some, len(some))
+        if not poured:
+            break
+        sent, count = sent + poured, count + 1000
+    return sent
+
+
+def unread_chunks(peer: RawPeer, sha256: bytes, requests: int, offset: int = 0) -> int:
+    """Ask for chunks of weights and read none. `peer` must have joined the bulk port; gives bytes sent."""
+    header = {"type": "get_chunk", "sha256": sha256, "offset": offset}
+    ask = frame(msgspec.msgpack.encode(header))
+    return _pour(peer, ask, requests * len(ask))
+
+
+def nested_lists(size: int, key: str = "type") -> bytes:
+    """A MessagePack map of one entry whose value is a list in a list in a list ..., `size` bytes in all."""
+    head = b"\x81" + msgspec.msgpack.encode(key)
+    return head + b"\x91" * (size - len(head) - 1) + b"\x90"
+
+
+def wide_lists(size: int, depth: int = 2, key: str = "type") -> bytes:
+    """A MessagePack map of one entry: a list of as many small lists (`depth` deep each) as fit in `size`."""
+    head = b"\x81" + msgspec.msgpack.encode(key)
+    item = b"\x91" * (depth - 1) + b"\x90"
+    count = (size - len(head) - 5) // len(item)
+    return head + b"\xdd" + struct.pack(">I", count) + item * count
+
+
+def header_frames(peer: RawPeer, headers: Sequence[bytes]) -> int:
+    """Send each as a whole message of one frame."""
+    return sum(_pour(peer, frame(header), len(header)) for header in headers)
+
+
+def _pour(peer: RawPeer, part: bytes, size: int) -> int:
+    """Send `part` again and again until `size` bytes are out, the server cuts, or it takes no more."""
+    sent = 0
+    with contextlib.suppress(Cut, TimeoutError):
+        while sent < size:
+            peer.send_bytes(part)
+            sent += len(part)
+    return sent
