@@ -8,16 +8,18 @@ runs/NAME/run.json       what the run is: game, history, when it was made
          weights/        published networks by content hash, current.json
          checkpoints/    the trainer's state
          logs/ spool/ tensorboard/
+         azserver.lock, trainer.lock   held by the process that works on the run
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from runtime.exits import Exit, Fatal
 
@@ -81,6 +83,26 @@ class RunFolder:
         raise Fatal(
             f"{self.about} is damaged; restore it from a backup, or use another --run name", Exit.BAD_DATA
         )
+
+    def lock(self, program: str) -> IO[str]:
+        """Claim the folder for one `program` (azserver, trainer) until the file is closed or this process
+        is gone, killed or not. Raises Fatal(CONFIG) if another process has it, Fatal(DISK) if the file cannot
+        be made.
+        """
+        try:
+            file = (self.path / f"{program}.lock").open("w")
+        except OSError as error:
+            raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            raise Fatal(
+                f"run {self.name!r} in {self.path} belongs to another {program} process: stop that one, or "
+                "give another --run name",
+                Exit.CONFIG,
+            ) from error
+        return file
 
     def write_figures(self, figures: dict[str, Any]) -> None:
         """Leave the trainer's figures for whoever looks at the run later. Raises OSError."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import logging
 import os
@@ -124,15 +123,7 @@ def opened_run(config: ServerConfig, history: int) -> Iterator[RunFolder]:
     """The run folder, made or checked, and locked for this process."""
     folder = RunFolder(config.runs, config.run or f"{config.game}-{config.net}")
     folder.create(config.game, history)
-    with (folder.path / "azserver.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise Fatal(
-                f"run {folder.name!r} in {folder.path} is served by another azserver: stop that one, or "
-                "give another --run name",
-                Exit.CONFIG,
-            ) from error
+    with folder.lock("azserver"):
         write_atomically(folder.config, to_toml(config).encode())
         yield folder
 

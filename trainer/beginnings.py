@@ -10,7 +10,9 @@ from games.spec import Game
 from net.architectures import build, named, with_heads
 from net.modules import Network
 from net.weights import BadWeights, load
+from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
+from runtime.runs import RunFolder
 from trainer.config import TrainerConfig
 
 
@@ -30,6 +32,22 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
         raise Fatal(f"{error}; give it as --net", Exit.CONFIG) from None
     architecture = replace(architecture, moves_left_head=moves_left, soft_policy_head=soft_policy)
     return build(architecture, game, history)
+
+
+def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsInfo | None) -> None:
+    """For a run without a usable checkpoint. Fatal(BAD_DATA) if trained weights would be replaced by a new
+    network's, unless the user insists. `played`: the server's weights.
+    """
+    if played is None or played.step == 0 or config.weights or config.begin_anew:
+        return
+    raise Fatal(
+        f"the server plays with weights of step {played.step} (version {played.version}), and there is no "
+        f"checkpoint to go on from in {folder.checkpoints}: a new network would replace them. Restore the "
+        "checkpoints or name the right run folder (--runs, --run); or go on from the server's weights with a "
+        "new optimizer (--weights FILE, the newest in `weights/` of the server's run folder); or insist on a "
+        "new network (--begin-anew)",
+        Exit.BAD_DATA,
+    )
 
 
 def check_heads(config: TrainerConfig, network: Network) -> None:

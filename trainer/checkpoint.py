@@ -119,6 +119,11 @@ def load_newest(folder: Path, game: Game, history: int) -> Checkpoint | None:
     return None
 
 
+def is_there(folder: Path) -> bool:
+    """Whether there is a checkpoint, whole or damaged."""
+    return bool(_states(folder))
+
+
 def _states(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.state"), reverse=True)
 

@@ -25,7 +25,11 @@ class TrainerConfig:
     (with squeeze-excitation), 4x64tanh (AlphaZero's value head); empty: the server's. A run that has a
     checkpoint goes on with its own."""
     weights: str = ""
-    """Weights file to begin with, when the run has no checkpoint yet."""
+    """Weights file to begin with, when the run has no checkpoint yet. With the server's newest one
+    (in `weights/` of its run folder) training goes on from what is played with, with a new optimizer."""
+    begin_anew: bool = False
+    """Begin with a new network, which replaces the server's trained weights, where the run folder has no
+    checkpoint; without this the trainer refuses. Changes nothing where there is a checkpoint."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     cpu_threads: int = 0

@@ -113,6 +113,8 @@ class Learning:
         self.version = 0
         """Highest weights version offered so far."""
         self._last_seq = 0
+        self.has_checkpoint = False
+        """Whether a restart goes on from here, or from not long ago, and not from nothing."""
         found = checkpoint.load_newest(folder, game, history)
         played = found.network if found else new_network(config, game, history, preset)
         trained = found.trained if found else None
@@ -136,6 +138,7 @@ class Learning:
                 f"{self.round_games}: set it as before, or choose another --run",
                 Exit.CONFIG,
             )
+        self.has_checkpoint = True
         same = progress.optimizer == self._recipe.optimizer
         if not same:
             log.warning("the optimizer is %s now; its state starts anew", self._recipe.optimizer)
@@ -271,6 +274,7 @@ class Learning:
         state = self._learner.optimizer_state()
         keep = self._config.keep_checkpoints
         checkpoint.save(self._folder, progress, weights, state, self._rng, keep, trained)
+        self.has_checkpoint = True
 
     @property
     def architecture(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from typing import IO
 
 import msgspec
 import numpy as np
@@ -17,6 +18,8 @@ from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from runtime.stretches import Movers
+from trainer import checkpoint
+from trainer.beginnings import check_begins_anew
 from trainer.config import TrainerConfig
 from trainer.intake import Intake
 from trainer.learning import Learning
@@ -38,6 +41,8 @@ class Run:
 
     game: Game
     folder: RunFolder
+    lock: IO[str]
+    """Held for as long as this process works on the folder."""
     store: Store
     intake: Intake
     learning: Learning
@@ -60,7 +65,8 @@ def settings_of(welcome: Welcome) -> SelfPlaySettings:
 def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     """Open or make the run folder, and fill the window with what was stored before.
 
-    Raises Fatal: unknown game, a folder of another game, settings that cannot be.
+    Raises Fatal: unknown game, a folder of another game or with another trainer in it, settings that cannot
+    be, a network from nothing that would replace a trained one.
     """
     settings = settings_of(welcome)
     try:
@@ -70,15 +76,22 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     history = settings.history or game.history
     _check_window(config, game, settings)
     folder = RunFolder(config.runs, config.run or welcome.run)
+    # In rounds weights are trained again from the stored games, to the same bits.
+    in_rounds = bool(settings.round_games)
+    if not in_rounds and not checkpoint.is_there(folder.checkpoints):
+        check_begins_anew(config, folder, welcome.weights)
     folder.create(game.name, history)
+    lock = folder.lock("trainer")
     store = Store(folder.games, game.name)
     reader = StoreReader(folder.games)
     begun = (config, game, history, welcome.network, folder.checkpoints)
-    if settings.round_games:
+    if in_rounds:
         rounds = Rounds(settings.round_games, settings.seed, reader)
         learning: Learning = LearningInRounds(*begun, rounds)
     else:
         learning = Learning(*begun)
+        if not learning.has_checkpoint:
+            check_begins_anew(config, folder, welcome.weights)
     intake = Intake(game, Expected.of(settings, game), store)
     _warm(game, settings, intake, learning)
     log.info(
@@ -94,14 +107,14 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     resignation = resign_threshold(settings, game, reader, store.newest)
     if learning.window.positions:
         log.info("%d positions are back in the window", learning.window.positions)
-    if welcome.weights is not None and welcome.weights.step > learning.step and not config.weights:
+    if welcome.weights is not None and welcome.weights.step > learning.step and not in_rounds:
         log.warning(
-            "the server plays with weights of step %d, training is at step %d: start with --weights FILE "
-            "to go on from theirs",
+            "the server plays with weights of step %d; training goes on from step %d, and what it publishes "
+            "replaces them",
             welcome.weights.step,
             learning.step,
         )
-    return Run(game, folder, store, intake, learning, resignation, reader)
+    return Run(game, folder, lock, store, intake, learning, resignation, reader)
 
 
 def resign_threshold(

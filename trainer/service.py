@@ -134,6 +134,7 @@ class Service:
         run.folder.write_figures(self._figures.as_dict(run.store.totals, time.monotonic()))
         run.reader.close()
         run.store.close()
+        run.lock.close()
         log.info("stopped at step %d with a checkpoint", run.learning.step)
 
     # ---- the connection ----
@@ -230,14 +231,17 @@ class Service:
                 await self._save(run)
                 saved_step, saved_at = turn.step, now
 
-    async def _save(self, run: Run) -> None:
-        """A full disk must not stop training: the games and the checkpoint before are safe."""
+    async def _save(self, run: Run) -> bool:
+        """False when the disk does not take it. A full disk must not stop training: the games and the
+        checkpoint before are safe."""
         try:
             await self._in_learning_thread(run.learning.save)
         except Fatal as fatal:
             if fatal.code != Exit.DISK:
                 raise
             log.error("%s", fatal)
+            return False
+        return True
 
     def _is_due(self, run: Run, turn: Turn, steps: int, seconds: float) -> bool:
         if run.learning.round_games:
@@ -250,6 +254,10 @@ class Service:
         return steps >= self._config.publish_steps or seconds >= self._config.publish_seconds
 
     async def _publish(self, run: Run) -> None:
+        """Nothing before the first checkpoint: a trainer killed then would find the server ahead of its run
+        folder, and refuse to begin anew."""
+        if not run.learning.has_checkpoint and not await self._save(run):
+            return
         version, step, data = await self._in_learning_thread(run.learning.publish, self._server_version)
         self._offered = version
         self._figures.held_out = (

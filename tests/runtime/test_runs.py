@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,24 @@ def test_two_who_look_for_a_port_at_once_are_given_different_ones() -> None:
         assert one != other
     with claimed_base_port(21_000) as again:
         assert again == one
+
+
+def test_a_lock_on_a_run_ends_with_its_process(tmp_path: Path) -> None:
+    """Killed while it holds the folder, it leaves nothing that keeps the next one out."""
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+    program = (
+        "import sys; from runtime.runs import RunFolder; "
+        f"held = RunFolder({str(tmp_path)!r}, 'run').lock('trainer'); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(Fatal, match="belongs to another trainer process") as caught:
+            run.lock("trainer")
+        run.lock("azserver").close()
+        holder.kill()
+    assert caught.value.code == Exit.CONFIG
+    run.lock("trainer").close()

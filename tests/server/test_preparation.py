@@ -92,7 +92,7 @@ def test_a_run_is_served_by_one_server_only(tmp_path: Path) -> None:
     with opened_run(config, 1) as folder:
         assert folder.name == "tic_tac_toe-small"
         assert 'game = "tic_tac_toe"' in folder.config.read_text()
-        with pytest.raises(Fatal, match="served by another azserver"), opened_run(config, 1):
+        with pytest.raises(Fatal, match="belongs to another azserver"), opened_run(config, 1):
             pass
     with opened_run(config, 1):
         pass

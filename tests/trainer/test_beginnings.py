@@ -1,0 +1,116 @@
+"""What a trainer begins with: its checkpoint, or a new network where that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+import torch
+from fake_server import FakeServer, welcome
+
+from bench.random_games import random_game
+from games import get_game
+from protocol.messages import PROTOCOL_VERSION, Hello, WeightsInfo, Welcome
+from protocol.settings import SelfPlaySettings
+from runtime.aio import Stop
+from runtime.exits import Exit, Fatal
+from runtime.ports import find_base_port
+from trainer.config import TrainerConfig
+from trainer.run_setup import Run, open_run
+from trainer.service import Service
+
+torch.set_num_threads(1)
+
+GAME = get_game("tic_tac_toe")
+ROUNDS = dataclasses.asdict(SelfPlaySettings(simulations=20, round_games=5, seed=3))
+
+
+def welcome_at(step: int) -> Welcome:
+    """The server plays with weights of this step."""
+    return msgspec.structs.replace(welcome(), weights=WeightsInfo(7, step, bytes(32), 1, GAME.name))
+
+
+def opened(root: Path, welcomed: Welcome, **changes: object) -> Run:
+    config = TrainerConfig(runs=str(root), net="1x8", device="cpu", batch=32, window_positions=5000)
+    return open_run(dataclasses.replace(config, **changes), welcomed)  # type: ignore[arg-type]
+
+
+def close(run: Run) -> None:
+    run.reader.close()
+    run.store.close()
+    run.lock.close()
+
+
+def refusal(root: Path, welcomed: Welcome, **changes: object) -> Fatal:
+    with pytest.raises(Fatal) as caught:
+        opened(root, welcomed, **changes)
+    return caught.value
+
+
+def test_a_new_network_does_not_replace_a_trained_one(tmp_path: Path) -> None:
+    """Without its checkpoint the trainer ends, says what can be done, and leaves nothing behind."""
+    fatal = refusal(tmp_path, welcome_at(600))
+    assert fatal.code == Exit.BAD_DATA
+    assert all(word in str(fatal) for word in ("step 600", "--weights FILE", "--begin-anew", "--run"))
+    assert not (tmp_path / "run-1").exists()
+
+
+def test_damaged_checkpoints_are_none(tmp_path: Path) -> None:
+    run = opened(tmp_path, welcome_at(0))
+    run.learning.save()
+    close(run)
+    (state,) = run.folder.checkpoints.glob("*.state")
+    state.write_bytes(b"torn")
+    assert refusal(tmp_path, welcome_at(600)).code == Exit.BAD_DATA
+
+
+def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path) -> None:
+    """In rounds the same weights are trained again, so nothing is refused there."""
+    run = opened(tmp_path, welcome_at(600), begin_anew=True)
+    run.learning.save()
+    close(run)
+    close(opened(tmp_path, welcome_at(600)))
+    weights = next(run.folder.checkpoints.glob("*.safetensors"))
+    close(opened(tmp_path / "other", welcome_at(600), weights=str(weights)))
+    close(opened(tmp_path / "rounds", msgspec.structs.replace(welcome_at(600), self_play=ROUNDS)))
+
+
+def test_a_run_folder_has_one_trainer(tmp_path: Path) -> None:
+    """A second one is told so and changes nothing; when the first has ended it may work there."""
+    first = opened(tmp_path, welcome())
+    fatal = refusal(tmp_path, welcome())
+    assert fatal.code == Exit.CONFIG
+    assert "belongs to another trainer" in str(fatal)
+    close(first)
+    close(opened(tmp_path, welcome()))
+
+
+def test_nothing_is_published_before_the_first_checkpoint(tmp_path: Path) -> None:
+    """Else a trainer killed in its first minute could not go on."""
+    rng = np.random.default_rng(1)
+    port = find_base_port(7700)
+    config = TrainerConfig(
+        server=f"127.0.0.1:{port}", runs=str(tmp_path), net="1x8", device="cpu", cpu_threads=1, batch=32,
+        min_positions=100, window_positions=5000, publish_steps=1, checkpoint_seconds=1e6,
+    )  # fmt: skip
+
+    async def scenario() -> list[Path]:
+        server = FakeServer(port, welcome())
+        trainer = Service(config, Hello(PROTOCOL_VERSION, "trainer", "test"))
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await server.until(lambda: server.trainer)
+            for _ in range(60):
+                server.play(random_game(GAME, rng, simulations=20))
+            await server.until(lambda: server.offers)
+            there = list((tmp_path / "run-1" / "checkpoints").glob("*.state"))
+            stop.request()
+        server.close()
+        return there
+
+    assert len(asyncio.run(scenario())) == 1
