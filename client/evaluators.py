@@ -74,7 +74,7 @@ class ServersNet:
 
     description = "the server"
 
-    def __init__(self, context: Context, endpoint: str, hello: Hello) -> None:
+    def __init__(self, context: Context, endpoint: str, hello: Hello, server: str = "") -> None:
         self._connection = Connection(
             context,
             endpoint,
@@ -82,6 +82,7 @@ class ServersNet:
             on_message=self._on_leaves_message,
             on_joined=lambda welcome: self.evaluator.joined(welcome),
             on_lost=lambda _: self.evaluator.lost(),
+            server=server,
         )
         self.evaluator = RemoteEvaluator(self._connection.send)
         self._repeated = Repeated(log)

@@ -17,6 +17,7 @@ class WorkerOptions:
     spool: Path
     leaves: str = ""
     announce: str = ""
+    server: str = ""
     role: str = "client"
     index: int = 0
     device: str = "remote"
@@ -48,6 +49,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--spool", required=True, type=Path, help="folder for finished games, shared by this host's workers")
     add("--leaves", default="", help="endpoint for leaves; needed with --device remote")
     add("--announce", default="", help="endpoint for announcements; needed with an own network")
+    add("--server", default="", help="HOST:PORT as people know the server, for messages")
     add("--role", choices=("worker", "client"), default="client")
     add("--index", type=int, default=0, help="number of this worker on its host")
     add("--device", default="remote", help="who evaluates: remote (the server), cpu, cuda:N")

@@ -54,7 +54,8 @@ def make_plan(
     threads = config.threads or (max(1, cores // count) if devices == ["cpu"] else 0)
     common = [
         *(sys.executable, "-m", "client.worker", "--role", "client"),
-        *("--leaves", address.leaves, "--bulk", address.bulk, "--announce", address.announce),
+        *("--server", address.server, "--leaves", address.leaves),
+        *("--bulk", address.bulk, "--announce", address.announce),
         *("--spool", str(spool), "--name", config.name),
     ]
     workers = []

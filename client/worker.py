@@ -56,6 +56,7 @@ class Worker:
             on_message=self._on_message,
             on_joined=self._on_joined,
             on_lost=self._on_lost,
+            server=options.server,
             max_wait=options.max_wait,
             limit=BULK_LIMIT,
         )
@@ -125,7 +126,7 @@ class Worker:
     def _make_source(self, run: Run, folder: Path) -> Source:
         options = self._options
         if options.is_remote:
-            return ServersNet(self._context, options.leaves, self._hello)
+            return ServersNet(self._context, options.leaves, self._hello, options.server)
         return OwnNet(
             self._context,
             options.announce,

@@ -46,14 +46,17 @@ class Connection:
         on_message: OnMessage,
         on_joined: Callable[[Welcome], None] = lambda _: None,
         on_lost: Callable[[str], None] = lambda _: None,
+        server: str = "",
         max_wait: float = 0.0,
         limit: int = LEAVES_LIMIT,
         hwm: int = 64,
         rng: random.Random | None = None,
     ) -> None:
-        """`max_wait`: seconds without a session after which `run` gives up; 0: never. `limit`, `hwm`:
-        see `runtime.sockets.dealer`."""
+        """`server`: HOST:PORT as people know the server, for messages; empty: it has no such name (ipc).
+        `max_wait`: seconds without a session after which `run` gives up; 0: never. `limit`, `hwm`: see
+        `runtime.sockets.dealer`."""
         self.endpoint = endpoint
+        self._server = f"{server} ({endpoint})" if server else endpoint
         self._socket = dealer(context, endpoint, limit=limit, hwm=hwm)
         self._channel = Channel(self._socket, self._on_frames, self._on_writable)
         self._session = ClientSession(hello, time.monotonic(), rng or random.Random())
@@ -119,10 +122,10 @@ class Connection:
                     sent = self._send(message)
                     self._unsent_hello = message if isinstance(message, Hello) and not sent else None
                 case Joined(welcome):
-                    log.info("joined %s: run %s, game %s", self.endpoint, welcome.run, welcome.game)
+                    log.info("joined %s: run %s, game %s", self._server, welcome.run, welcome.game)
                     self._on_joined(welcome)
                 case Lost(reason):
-                    log.warning("lost the session with %s: %s; joining again", self.endpoint, reason)
+                    log.warning("lost the session with %s: %s; joining again", self._server, reason)
                     self._alone_since = time.monotonic()
                     self._next_notice = self._alone_since + WAIT_NOTICE
                     self._on_lost(reason)
@@ -141,7 +144,7 @@ class Connection:
             message = decode(frames[0])
         except BadMessage as error:
             self.bad_messages += 1
-            log.warning("dropped a message from %s that is not ours: %s", self.endpoint, error)
+            log.warning("dropped a message from %s that is not ours: %s", self._server, error)
             return
         self._carry_out(self._session.on_message(message, time.monotonic()))
         if not isinstance(message, Welcome | Goodbye):
@@ -157,7 +160,7 @@ class Connection:
             return
         versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
         code = Exit.PROTOCOL if self._refusal.code in versions else Exit.REFUSED
-        raise Fatal(f"{self.endpoint} refuses this session: {self._refusal.reason}", code)
+        raise Fatal(f"{self._server} refuses this session: {self._refusal.reason}", code)
 
     def _absence_due(self) -> float | None:
         if self.welcome is not None:
@@ -172,11 +175,11 @@ class Connection:
         alone = now - self._alone_since
         if self._max_wait and alone >= self._max_wait:
             raise Fatal(
-                f"no azserver answered at {self.endpoint} for {alone:.0f} s: check that it runs, that host "
+                f"no azserver answered at {self._server} for {alone:.0f} s: check that it runs, that host "
                 "and port are right, and (from another machine) that it was started with --listen 0.0.0.0 "
                 "and no firewall is between",
                 Exit.UNREACHABLE,
             )
         if now >= self._next_notice:
-            log.warning("no azserver at %s for %.0f s: waiting for it", self.endpoint, alone)
+            log.warning("no azserver at %s for %.0f s: waiting for it", self._server, alone)
             self._next_notice = now + WAIT_NOTICE

@@ -77,6 +77,11 @@ class Address:
         return f"tcp://{self._host}:{self.port + 2}"
 
     @property
+    def server(self) -> str:
+        """HOST:PORT of the base port, as people give it."""
+        return f"{self._host}:{self.port}"
+
+    @property
     def folder_name(self) -> str:
         """For the spool; no separator of paths in it."""
         return "".join(char if char.isalnum() or char in ".-" else "_" for char in f"{self.host}-{self.port}")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from protocol.net_names import parse
 from runtime.exits import Exit, Fatal
-from runtime.ports import parse_address
+from runtime.ports import Address, parse_address
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,6 @@ class TrainerConfig:
             )
         return self
 
-    def bulk_endpoint(self) -> str:
-        """Where games and weights go: the base port plus 1. Raises Fatal(CONFIG) for a bad address."""
-        return parse_address(self.server).bulk
+    def address(self) -> Address:
+        """Of the server. Raises Fatal(CONFIG) for a bad one."""
+        return parse_address(self.server)

@@ -64,11 +64,12 @@ class Service:
         self._config = config
         self._connection = Connection(
             new_context(),
-            config.bulk_endpoint(),
+            config.address().bulk,
             hello,
             on_message=self._on_message,
             on_joined=self._on_joined,
             on_lost=self._on_lost,
+            server=config.address().server,
             limit=BULK_LIMIT,
             hwm=1024,
         )

@@ -124,7 +124,7 @@ def test_an_unreachable_server_ends_azclient_with_69(tmp_path: Path) -> None:
     flags = ("--server", "127.0.0.1:1", "--max-wait", "0.1", "--spool", str(tmp_path))
     code, text = run_azclient(*flags, "--device", "remote")
     assert code == Exit.UNREACHABLE
-    assert "azclient: error: no azserver answered" in text
+    assert "azclient: error: no azserver answered at 127.0.0.1:1 " in text, "the address that was given"
     assert "Traceback" not in text
 
 
