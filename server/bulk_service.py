@@ -28,7 +28,7 @@ from protocol.sessions import Session
 from server.evaluators import EvaluatorPool
 from server.figures import Figures
 from server.gatekeeper import Gatekeeper
-from server.port import PLAYERS, TRAINER, Port, Route, peer_of
+from server.port import FAULT, PLAYERS, TRAINER, Port, Route, peer_of
 from server.relay import Acknowledge, GameRelay, Relay
 from server.relay import Instruction as RelayInstruction
 from server.upload import Append, Begin, Discard, Instruction, Reply, Store, WeightsUpload
@@ -193,20 +193,29 @@ class BulkService:
         """Make whole uploads durable, in a thread: fsync of a large file would hold up the leaves."""
         while True:
             info = await self._to_store.get()
-            try:
-                if not self._store.has(info.sha256):
-                    await asyncio.to_thread(self._store.finish, info.sha256)
-            except OSError as error:
-                done = self._upload.failed(error.strerror or str(error))
+            done = await self._store_upload(info)
+            with self._figures.faults.survived("storing weights", self._clock()):
+                if self.trainer is not None:
+                    self._follow(peer_of(self.trainer), done)
+
+    async def _store_upload(self, info: WeightsInfo) -> Sequence[Instruction]:
+        """What to tell the trainer."""
+        try:
+            if not self._store.has(info.sha256):
+                await asyncio.to_thread(self._store.finish, info.sha256)
+        except OSError as error:
+            return self._upload.failed(error.strerror or str(error))
+        except Exception as error:
+            self._figures.faults.note("storing weights", error, self._clock())
+            return self._upload.failed(FAULT)
+        done = self._upload.stored()
+        log.info("weights %d (step %d) are stored, %d bytes", info.version, info.step, info.size)
+        with self._figures.faults.survived("taking weights into use", self._clock()):
+            if self.gate is None:
+                self.pool.load(info)
             else:
-                done = self._upload.stored()
-                log.info("weights %d (step %d) are stored, %d bytes", info.version, info.step, info.size)
-                if self.gate is None:
-                    self.pool.load(info)
-                else:
-                    self.gate.published(info)
-            if self.trainer is not None:
-                self._follow(peer_of(self.trainer), done)
+                self.gate.published(info)
+        return done
 
     # ---- weights to clients -----------------------------------------------------------------
 
@@ -230,10 +239,16 @@ class BulkService:
         """One chunk a turn of the loop, so that leaves never wait behind a crowd of pullers."""
         while True:
             peer, message = await self._chunks.get()
-            data = self._store.chunk(message.sha256, message.offset)
-            if data is None:
-                reason = "these weights are no longer kept: ask for the current ones"
-                self.port.refuse(peer, Code.UNKNOWN_WEIGHTS, reason, message.offset)
-            else:
-                self.port.send(peer, Chunk(message.sha256, message.offset), data)
+            try:
+                self._serve_chunk(peer, message)
+            except Exception as error:  # no descriptor left, a disk that does not read
+                self.port.fault(peer, message, error)
             await asyncio.sleep(0)
+
+    def _serve_chunk(self, peer: bytes, message: GetChunk) -> None:
+        data = self._store.chunk(message.sha256, message.offset)
+        if data is None:
+            reason = "these weights are no longer kept: ask for the current ones"
+            self.port.refuse(peer, Code.UNKNOWN_WEIGHTS, reason, message.offset)
+        else:
+            self.port.send(peer, Chunk(message.sha256, message.offset), data)

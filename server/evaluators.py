@@ -7,6 +7,7 @@ WEIGHTS_LOADED. New weights are announced to the world only when an evaluator ha
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +118,10 @@ class EvaluatorPool:
     # ---- messages ---------------------------------------------------------------------------
 
     def _on_frames(self, frames: list[memoryview]) -> None:
+        with self._figures.faults.survived("evaluators", time.monotonic()):
+            self._read(frames)
+
+    def _read(self, frames: list[memoryview]) -> None:
         peer = bytes(frames[0])
         try:
             if len(frames) < 2:

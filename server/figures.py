@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from dataclasses import dataclass, field
+
+from runtime.faults import Faults
 
 RATE_SECONDS = 10
 """`evals_per_s` looks back this far."""
@@ -81,6 +84,8 @@ class Figures:
     bad_batches: int = 0
     """Answers of devices that were no evaluations."""
     weights_refused: int = 0
+    faults: Faults = field(default_factory=lambda: Faults(logging.getLogger("server")))
+    """Exceptions in the handling of one message or of one turn of a loop."""
     trainer: dict[str, object] = field(default_factory=dict)
     """The trainer's own figures, as it sent them last."""
 
@@ -108,5 +113,6 @@ class Figures:
             "evaluator_restarts": self.evaluator_restarts,
             "bad_batches": self.bad_batches,
             "weights_refused": self.weights_refused,
+            "faults": self.faults.count,
             "trainer": self.trainer,
         }

@@ -269,8 +269,9 @@ class Front:
         """Say which weights are current: now and then, and at once when they change."""
         while True:
             self._announce_now.clear()
-            if self.store.current is not None:
-                self._publish(self.store.current)
+            with self.figures.faults.survived("announcing weights", time.monotonic()):
+                if self.store.current is not None:
+                    self._publish(self.store.current)
             try:
                 async with asyncio.timeout(ANNOUNCE_SECONDS):
                     await self._announce_now.wait()
@@ -287,9 +288,9 @@ class Front:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
-            self.leaf.port.expire(now)
-            self.bulk.port.expire(now)
-            self.bulk.tick(now)
+            for due in (self.leaf.port.expire, self.bulk.port.expire, self.bulk.tick):
+                with self.figures.faults.survived("timers", now):
+                    due(now)
 
     async def _raise_trouble(self) -> None:
         raise await self._trouble.get()

@@ -1,7 +1,8 @@
 """One ROUTER socket with its sessions: reads, checks, and hands each message to the handler of its type.
 
 Nothing a peer sends can do more than be counted: bytes that are no map are dropped, a message out of
-shape or place is refused, and who has not said HELLO is asked to.
+shape or place is refused, and who has not said HELLO is asked to. A fault of ours in a handler is logged,
+counted and answered (`internal`); only a Fatal ends the process.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from protocol.messages import (
     Ping,
     Pong,
     Refused,
+    Welcome,
     decode,
     encode,
 )
@@ -37,6 +39,11 @@ log = logging.getLogger(__name__)
 ANYONE = frozenset({"worker", "client", "trainer", "watcher"})
 PLAYERS = frozenset({"worker", "client"})
 TRAINER = frozenset({"trainer"})
+
+FAULT = "a fault in the server, its log has more"
+"""Reason of an `internal`."""
+FAULT_RETRY = 5.0
+"""Seconds after which a peer may try again what met a fault."""
 
 Handler = Callable[[Session, Any, list[memoryview]], None]
 
@@ -83,6 +90,12 @@ class Port:
     def refuse(self, peer: bytes, code: Code, reason: str, request: int, retry_after: float = 0.0) -> None:
         self.send(peer, Refused(code, reason[:2000], request, retry_after))
 
+    def fault(self, peer: bytes, message: Message, error: Exception) -> None:
+        """Note an exception in the handling of `message` and answer it. Raises it again if it is a Fatal."""
+        self._figures.faults.note(f"{self._name} port, {_tag(message)}", error, self._clock())
+        number = getattr(message, "request", getattr(message, "offset", 0))
+        self.refuse(peer, Code.INTERNAL, FAULT, number, retry_after=FAULT_RETRY)
+
     def expire(self, now: float) -> None:
         """End the sessions whose lease has run out."""
         for session in self.sessions.expire(now):
@@ -102,6 +115,10 @@ class Port:
     # ---- inside -----------------------------------------------------------------------------
 
     def _on_frames(self, frames: list[memoryview]) -> None:
+        with self._figures.faults.survived(f"{self._name} port", self._clock()):
+            self._read(frames)
+
+    def _read(self, frames: list[memoryview]) -> None:
         peer = bytes(frames[0])
         try:
             if len(frames) < 2:
@@ -147,7 +164,7 @@ class Port:
 
     def _on_hello(self, peer: bytes, hello: Hello, now: float) -> None:
         known = self.sessions.get(peer)
-        answer = self.sessions.join(peer, hello, now)
+        answer = self._join(peer, hello, now)
         self.expire(now)
         if isinstance(answer, Goodbye):
             self._warn.warning(answer.code, f"refused {_who(hello)}: {answer.reason}", now)
@@ -156,6 +173,13 @@ class Port:
         self.send(peer, answer)
         if known is None or known.number != answer.session:
             log.info("%s has joined the %s port", _who(hello), self._name)
+
+    def _join(self, peer: bytes, hello: Hello, now: float) -> Welcome | Goodbye:
+        try:
+            return self.sessions.join(peer, hello, now)
+        except Exception as error:
+            self._figures.faults.note(f"{self._name} port, hello", error, now)
+            return Goodbye(Code.INTERNAL, FAULT, FAULT_RETRY)
 
     def _refuse_hello(self, peer: bytes, goodbye: Goodbye) -> None:
         """No session, and none of before either."""
@@ -177,7 +201,12 @@ class Port:
             return
         if len(frames) != route.frames:
             raise BadMessage(f"{len(frames)} frames after the header, expected {route.frames}")
-        route.handler(session, message, frames)
+        try:
+            route.handler(session, message, frames)
+        except BadMessage:
+            raise
+        except Exception as error:
+            self.fault(_peer(session), message, error)
 
     def _malformed(self, peer: bytes, reason: str) -> None:
         self._figures.protocol_errors += 1
@@ -189,7 +218,8 @@ class Port:
 
     def _ended(self, session: Session, reason: str) -> None:
         log.info("%s has left the %s port: %s", _who(session.hello), self._name, reason)
-        self._on_end(session)
+        with self._figures.faults.survived(f"{self._name} port, end of a session", self._clock()):
+            self._on_end(session)
 
 
 def peer_of(session: Session) -> bytes:

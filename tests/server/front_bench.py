@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import zmq
+from numpy.testing import assert_array_equal
 
 from games import get_game
 from protocol.frames import check_evaluations, check_leaves
@@ -125,12 +126,17 @@ class EchoEvaluator(Peer):
         self.got_batch = asyncio.Event()
         self.refuses = set(refuses)
         self.loaded: list[int] = []
+        self.answers_loads = True
+        self.got_load = asyncio.Event()
+        """Weights were to be loaded while `answers_loads` was off."""
         self.send(EvaluatorReady(index, "echo", target_rows, target_rows, 2))
 
     def on_frames(self, frames: list[memoryview]) -> None:
         message = decode(frames[0])
         if isinstance(message, LoadWeights) and message.version in self.refuses:
             self.send(WeightsRefused(message.version, "not finite"))
+        elif isinstance(message, LoadWeights) and not self.answers_loads:
+            self.got_load.set()
         elif isinstance(message, LoadWeights):
             self.loaded.append(message.version)
             self.send(WeightsLoaded(message.version, message.sha256))
@@ -139,6 +145,10 @@ class EchoEvaluator(Peer):
             self.got_batch.set()
             if not self.holding:
                 self.answer_all()
+
+    def say_loaded(self, info: WeightsInfo) -> None:
+        """What was held back while `answers_loads` was off."""
+        self.send(WeightsLoaded(info.version, info.sha256))
 
     def answer_all(self) -> None:
         while self.held:
@@ -170,8 +180,8 @@ class Worker(Peer):
             mine = actions[ends[message.first] : ends[last]]
             priors, wdl = check_evaluations(message.rows, len(mine), frames)
             wanted = echo_all(features[message.first : last], counts[message.first : last], mine)
-            np.testing.assert_array_equal(priors, wanted[0])
-            np.testing.assert_array_equal(wdl, wanted[1])
+            assert_array_equal(priors, wanted[0])
+            assert_array_equal(wdl, wanted[1])
             rows = set(range(message.first, last))
             answered = self.answered[message.request]
             assert not rows & answered

@@ -1,0 +1,116 @@
+"""A fault in the handling of one message is logged, counted and answered; the front serves on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from front_bench import Bench, Peer, Play, Worker, publish
+
+from protocol.errors import Code
+from protocol.messages import PROTOCOL_VERSION, Chunk, GetChunk, GetStatus, Goodbye, Hello, Refused
+from runtime.exits import Exit, Fatal
+from runtime.faults import Faults
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """This process can open nothing, as a server that has as many connections as it may have."""
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_chunk_asked_for_at_the_descriptor_limit_is_refused_and_may_be_asked_for_again(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        puller = Peer(bench, "bulk")
+        await puller.join("watcher")
+        info = bench.store.current
+        assert info is not None
+        with no_descriptor_left():
+            puller.send(GetChunk(info.sha256, 3))
+            refused = (await puller.receive(Refused))[0]
+        assert (refused.code, refused.request, refused.retry_after > 0) == (Code.INTERNAL, 3, True)
+        puller.send(GetChunk(info.sha256, 0))
+        assert bytes((await puller.receive(Chunk))[1][0]) == b"untrained"
+        assert (await puller.status())["faults"] == 1
+
+    play(scenario)
+
+
+def test_weights_that_cannot_be_made_current_leave_the_evaluators_at_work(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        evaluator = await bench.evaluator()
+        trainer, worker = Peer(bench, "bulk"), Worker(bench, 1)
+        await trainer.join("trainer")
+        await worker.join("worker")
+        evaluator.answers_loads = False
+        info = await publish(trainer, b"newer", 1)
+        await evaluator.got_load.wait()
+        with no_descriptor_left():
+            evaluator.say_loaded(info)
+            worker.ask(1, 5)
+            await worker.get_all()
+        worker.ask(2, 5)
+        await worker.get_all()
+
+    play(scenario)
+
+
+def test_a_handler_that_fails_is_answered_internal(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        peer = Peer(bench, "leaves")
+        await peer.join("watcher")
+        bench.front.figures.trainer = {"no": object()}  # cannot be encoded
+        for _ in range(3):
+            peer.send(GetStatus())
+            assert (await peer.receive(Refused))[0].code == Code.INTERNAL
+        bench.front.figures.trainer = {}
+        assert (await peer.status())["faults"] == 3
+
+    play(scenario)
+
+
+def test_a_hello_whose_welcome_fails_is_asked_to_come_back(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        evaluator = await bench.evaluator()
+        bench.front.pool._sizes[1] = None  # type: ignore[assignment]
+        peer = Peer(bench, "leaves")
+        peer.send(Hello(PROTOCOL_VERSION, "client"))
+        goodbye = (await peer.receive(Goodbye))[0]
+        assert (goodbye.code, goodbye.retry_after > 0) == (Code.INTERNAL, True)
+        del bench.front.pool._sizes[1]
+        await peer.join("client")
+        assert not evaluator.held
+
+    play(scenario)
+
+
+def test_faults_of_one_kind_are_logged_with_one_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    faults = Faults(logging.getLogger("test"))
+    for turn in range(1000):
+        with faults.survived("a port", float(turn)):
+            raise KeyError(turn)
+    assert faults.count == 1000
+    assert [record.exc_info is not None for record in caplog.records].count(True) == 1
+    assert len(caplog.records) < 50
+
+
+@pytest.mark.parametrize(
+    "end", [Fatal("the end", Exit.CONFIG), asyncio.CancelledError(), KeyboardInterrupt()], ids=repr
+)
+def test_what_is_to_end_the_process_does(end: BaseException) -> None:
+    faults = Faults(logging.getLogger("test"))
+    with pytest.raises(type(end)), faults.survived("a port", 0.0):
+        raise end
+    assert faults.count == 0
