@@ -38,7 +38,7 @@ class Code(StrEnum):
     BAD_FRAMES = "bad_frames"
     """The array frames do not fit the message."""
     POISON = "poison"
-    """Rows that ended two evaluators are not tried a third time."""
+    """Rows that ended two evaluators, or got two answers that were no probability, are not tried again."""
     NO_TRAINER = "no_trainer"
     """Nobody takes games at the moment; keep them."""
     TRAINER_BUSY = "trainer_busy"

@@ -21,6 +21,9 @@ PROBABILITY_LIMIT = 1.001
 """What rounding may make of a probability of one."""
 _HALF_LIMIT = 0x3C01
 """Bits of the largest float16 not above that; larger words are > 1, negative, infinite or NaN."""
+_SCALAR_LIMIT = np.uint64(0x3F800000)
+"""Bits of the float32 1.0. Floats that are not negative are ordered like their bits, so a larger word is > 1,
+negative, infinite or NaN, or has something in its upper half."""
 
 
 class LeafFrames(NamedTuple):
@@ -44,14 +47,23 @@ class EvaluationFrames(NamedTuple):
 
 
 def check_leaves(
-    rows: int, words: int, actions_limit: int, frames: Sequence[Buffer], *, max_legal: int | None = None
+    rows: int,
+    words: int,
+    actions_limit: int,
+    frames: Sequence[Buffer],
+    *,
+    max_legal: int | None = None,
+    scalars: int = 0,
 ) -> LeafFrames:
     """Frames as leaves of a game with `words` a position, `actions_limit` actions, `max_legal` a position.
 
-    Raises BadMessage with the exact reason.
+    The last `scalars` words of each position hold a float32 in [0, 1] each. Raises BadMessage with the exact
+    reason.
     """
     _check_outline(rows, frames, ("features", "counts", "actions"))
     features = _view(frames[0], np.dtype("<u8"), rows * words, "features").reshape(rows, words)
+    if scalars and features[:, words - scalars :].max() > _SCALAR_LIMIT:
+        raise BadMessage(_wrong_scalar(features, words - scalars))
     counts = _view(frames[1], np.dtype("<u2"), rows, "counts")
     least, most = int(counts.min()), int(counts.max())
     limit = actions_limit if max_legal is None else max_legal
@@ -70,16 +82,54 @@ def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> Evalua
 
     Raises BadMessage with the exact reason, also for a number that is no probability (NaN among them).
     """
+    answers = read_evaluations(rows, total, frames)
+    if not _are_priors(answers.priors):
+        raise BadMessage(f"prior {_first_wrong(answers.priors)} is no probability")
+    if not _are_probabilities(answers.wdl).all():
+        raise BadMessage(f"wdl {_first_wrong(answers.wdl)} is no probability")
+    return answers
+
+
+def read_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> EvaluationFrames:
+    """As `check_evaluations`, but looks at lengths only: the numbers may be anything (`wrong_rows`)."""
     _check_outline(rows, frames, ("priors", "wdl"))
     priors = _view(frames[0], np.dtype("<f2"), total, "priors")
     wdl = _view(frames[1], np.dtype("<f4"), 3 * rows, "wdl").reshape(rows, 3)
     if total < rows:
         raise BadMessage(f"{rows} leaves cannot have {total} legal actions together")
-    if int(priors.view(np.uint16).max()) > _HALF_LIMIT:
-        raise BadMessage(f"prior {_first_wrong(priors)} is no probability")
-    if not ((wdl >= 0) & (wdl <= PROBABILITY_LIMIT)).all():
-        raise BadMessage(f"wdl {_first_wrong(wdl)} is no probability")
     return EvaluationFrames(priors, wdl)
+
+
+def wrong_rows(answers: EvaluationFrames, counts: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_] | None:
+    """[rows] which rows hold a number that is no probability; None when none does.
+
+    `counts`: [rows] legal actions of each row, at least 1.
+    """
+    are_good = _are_probabilities(answers.wdl)
+    if _are_priors(answers.priors) and are_good.all():
+        return None
+    begins = np.cumsum(counts, dtype=np.int64) - counts
+    largest = np.maximum.reduceat(answers.priors.view(np.uint16), begins)
+    wrong: npt.NDArray[np.bool_] = (largest > _HALF_LIMIT) | ~are_good.all(axis=1)
+    return wrong
+
+
+def _are_priors(priors: npt.NDArray[np.float16]) -> bool:
+    return int(priors.view(np.uint16).max()) <= _HALF_LIMIT
+
+
+def _are_probabilities(wdl: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    return (wdl >= 0) & (wdl <= PROBABILITY_LIMIT)
+
+
+def _wrong_scalar(features: npt.NDArray[np.uint64], first: int) -> str:
+    """Names the first row whose words from `first` on are no float32 in [0, 1], and the word."""
+    rows, columns = np.nonzero(features[:, first:] > _SCALAR_LIMIT)
+    row, word = int(rows[0]), first + int(columns[0])
+    bits = int(features[row, word])
+    value = np.uint32(bits & 0xFFFFFFFF).view(np.float32)
+    said = f"0x{bits:016x}" if bits >> 32 else f"{value} (0x{bits:08x})"
+    return f"row {row}: word {word} of its features is {said}, expected a float32 in [0, 1], 0 above it"
 
 
 def _check_outline(rows: int, frames: Sequence[Buffer], names: tuple[str, ...]) -> None:

@@ -6,15 +6,20 @@ greedy client cannot starve the others; a request may be split over batches and 
 
 A device that dies gives its rows back. They are suspects then: each is tried once more, alone, so that
 a request that kills whatever touches it is found out and its neighbours are not blamed.
+
+A device that lives, but answers some rows with numbers that are no probabilities, has told which rows they
+are. The others are answered at once; those rows are tried once more when it is their session's turn again,
+beside whatever else is in that batch. So they cost nobody but the session that they came from.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from protocol.errors import Code
 from protocol.frames import LeafFrames
@@ -23,6 +28,8 @@ from server.pieces import Answer, EvaluatorId, Instruction, Piece, Refuse, Reque
 
 MAX_DEATHS = 2
 """Devices that may die with the same rows before those rows are refused."""
+MAX_WRONG_ANSWERS = 2
+"""Answers to the same rows that may be no probabilities before those rows are refused."""
 MAX_QUEUED_ROWS = 1 << 21
 """Fuse against more sessions than memory can hold (chess: about 1 kB a row)."""
 
@@ -66,6 +73,8 @@ class QueueCounts:
     late_batches: int = 0
     """Answers to batches this queue does not know (any more)."""
     redone_rows: int = 0
+    wrong_rows: int = 0
+    """Rows whose answer was no probability."""
     poisoned: int = 0
 
 
@@ -129,13 +138,23 @@ class LeafQueue:
         self._devices[evaluator] = _Device(max(1, target_rows), max(1, pipeline))
         return lost + self._dispatch(now)
 
-    def batch_done(self, evaluator: EvaluatorId, batch: int, now: float) -> list[Instruction]:
-        """The rows of a batch are computed. Unknown batches are counted and ignored."""
+    def batch_done(
+        self, evaluator: EvaluatorId, batch: int, now: float, wrong: npt.NDArray[np.bool_] | None = None
+    ) -> list[Instruction]:
+        """The rows of a batch are computed. Unknown batches are counted and ignored.
+
+        `wrong`: [rows] rows of the batch whose answer is no use; None: all are good.
+        """
         sent = self._take_sent(evaluator, batch)
         if sent is None:
             return []
-        answers = list(self._answers(sent.pieces))
-        return [*answers, *self._dispatch(now)]
+        if wrong is None:
+            answers: list[Instruction] = list(self._answers((piece, False) for piece in sent.pieces))
+            return [*answers, *self._dispatch(now)]
+        runs = list(_runs(sent.pieces, wrong))
+        answers = list(self._answers(runs))
+        refused = self._try_again([piece for piece, is_wrong in runs if is_wrong])
+        return [*answers, *refused, *self._dispatch(now)]
 
     def batch_failed(self, evaluator: EvaluatorId, batch: int, now: float) -> list[Instruction]:
         """The device lives, but what it answered to this batch is no use."""
@@ -169,6 +188,11 @@ class LeafQueue:
         sent = device.sent.get(batch) if device else None
         return None if sent is None else (sent.rows, sent.actions)
 
+    def legal_counts(self, evaluator: EvaluatorId, batch: int) -> npt.NDArray[np.uint16]:
+        """[rows] legal actions of each row in a batch that this device is at (KeyError for any other)."""
+        pieces = self._devices[evaluator].sent[batch].pieces
+        return np.concatenate([piece.of.frames.counts[piece.first :][: piece.rows] for piece in pieces])
+
     # ---- inside -----------------------------------------------------------------------------
 
     def _take_sent(self, evaluator: EvaluatorId, batch: int) -> _Sent | None:
@@ -178,12 +202,13 @@ class LeafQueue:
             self.counts.late_batches += 1
         return sent
 
-    def _answers(self, pieces: tuple[Piece, ...]) -> Iterator[Answer]:
+    def _answers(self, runs: Iterable[tuple[Piece, bool]]) -> Iterator[Answer]:
+        """Answers to the pieces of a batch, in its order, but for those that are marked as wrong."""
         at = actions_at = 0
-        for piece in pieces:
+        for piece, is_wrong in runs:
             start, stop = piece.action_range
             entry, actions_end = piece.of, actions_at + stop - start
-            if not entry.dropped:
+            if not (is_wrong or entry.dropped):
                 yield Answer(
                     entry.session, entry.request, piece.first, piece.rows, at, actions_at, actions_end
                 )
@@ -207,7 +232,7 @@ class LeafQueue:
                 continue
             piece.deaths += 1
             if piece.deaths >= MAX_DEATHS:
-                refused.append(self._poison(piece.of))
+                refused.append(self._poison(piece.of, f"{MAX_DEATHS} evaluators failed on this request"))
                 continue
             self._suspects.append(piece)
             self._suspect_rows += piece.rows
@@ -215,12 +240,27 @@ class LeafQueue:
         self._drop_suspects()
         return refused
 
-    def _poison(self, entry: Request) -> Refuse:
+    def _try_again(self, pieces: list[Piece]) -> list[Instruction]:
+        """Queue rows with wrong answers behind the others of their session, or refuse them."""
+        refused: list[Instruction] = []
+        for piece in pieces:
+            self.counts.wrong_rows += piece.rows
+            if piece.of.dropped:
+                continue
+            piece.wrong_answers += 1
+            if piece.wrong_answers >= MAX_WRONG_ANSWERS:
+                reason = f"the answer to row {piece.first} was no probability, {MAX_WRONG_ANSWERS} times"
+                refused.append(self._poison(piece.of, reason))
+                continue
+            self._queue.append(piece)
+            self.counts.redone_rows += piece.rows
+        return refused
+
+    def _poison(self, entry: Request, reason: str) -> Refuse:
         """Refuse the whole request, and take what is still queued of it out."""
         self.counts.poisoned += 1
         self._forget(entry)
         self._queue.drop_request(entry)
-        reason = f"{MAX_DEATHS} evaluators failed on this request"
         return Refuse(entry.session, entry.request, Code.POISON, reason, entry.unanswered)
 
     def _drop_suspects(self) -> None:
@@ -261,3 +301,11 @@ class LeafQueue:
         piece = piece.split(room) if piece.rows > room else self._suspects.popleft()
         self._suspect_rows -= piece.rows
         return (piece,)
+
+
+def _runs(pieces: tuple[Piece, ...], wrong: npt.NDArray[np.bool_]) -> Iterator[tuple[Piece, bool]]:
+    """The pieces of a batch, cut where `wrong` [rows of the batch] changes, each with what it is."""
+    at = 0
+    for piece in pieces:
+        yield from piece.runs(wrong[at : at + piece.rows])
+        at += piece.rows

@@ -82,7 +82,7 @@ class Figures:
     """Answers whose session was gone or whose socket was full."""
     evaluator_restarts: int = 0
     bad_batches: int = 0
-    """Answers of devices that were no evaluations."""
+    """Answers of devices that were no evaluations, or not in every row."""
     weights_refused: int = 0
     faults: Faults = field(default_factory=lambda: Faults(logging.getLogger("server")))
     """Exceptions in the handling of one message or of one turn of a loop."""

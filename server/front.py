@@ -164,6 +164,7 @@ class Front:
             "batches": queue.counts.batches,
             "redone_rows": queue.counts.redone_rows,
             "late_batches": queue.counts.late_batches,
+            "wrong_rows": queue.counts.wrong_rows,
             "poisoned": queue.counts.poisoned,
             "target_rows": self.pool.target_rows,
             "evaluators": len(self.pool.working),

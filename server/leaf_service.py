@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from games.spec import Game
 from protocol.credits import Credits
 from protocol.errors import Code
-from protocol.frames import EvaluationFrames, check_evaluations, check_leaves
+from protocol.frames import EvaluationFrames, check_leaves, read_evaluations, wrong_rows
 from protocol.messages import BadMessage, BatchDone, Evaluate, Evaluated, Message
 from protocol.sessions import Session
+from runtime.logs import Repeated
 from server.batching import LeafQueue
 from server.evaluators import Device, EvaluatorPool
 from server.figures import Figures
@@ -47,6 +48,7 @@ class LeafService:
         self._words = game.feature_words(history)
         self._figures = figures
         self._clock = clock
+        self._repeated = Repeated(log)
         self._sessions: dict[int, Session] = {}
         """Sessions that have asked for something, by number."""
 
@@ -62,7 +64,10 @@ class LeafService:
         number, rows = session.number, message.rows
         if self.queue.knows(number, message.request):
             return
-        leaves = check_leaves(rows, self._words, self._game.actions, frames, max_legal=self._game.max_legal)
+        game = self._game
+        leaves = check_leaves(
+            rows, self._words, game.actions, frames, max_legal=game.max_legal, scalars=game.scalar_planes
+        )
         if not self.credits.take(number, rows):
             self._figures.over_credit += 1
             reason = (
@@ -87,7 +92,7 @@ class LeafService:
         self._carry_out(self.queue.evaluator_died(peer, self._clock()))
 
     def batch_done(self, peer: bytes, done: BatchDone, frames: list[memoryview]) -> None:
-        """A batch is back. One that is no evaluation is tried once more elsewhere."""
+        """A batch is back. Rows whose answer is no evaluation are tried once more, the others answered."""
         now = self._clock()
         expected = self.queue.expected(peer, done.batch)
         if expected is None:
@@ -95,15 +100,20 @@ class LeafService:
             return
         rows, actions = expected
         try:
-            answers = check_evaluations(rows, actions, frames)
+            answers = read_evaluations(rows, actions, frames)
         except BadMessage as error:
             self._figures.bad_batches += 1
             log.warning("an evaluator answered a batch of %d rows with nonsense: %s", rows, error)
             self._carry_out(self.queue.batch_failed(peer, done.batch, now))
             return
+        wrong = wrong_rows(answers, self.queue.legal_counts(peer, done.batch))
+        if wrong is not None:
+            self._figures.bad_batches += 1
+            text = f"an evaluator answered {wrong.sum()} of {rows} rows with no probability"
+            self._repeated.warning("wrong rows", text, now)
         self.version = done.version
         self._figures.batch_answered(rows, done.busy, now)
-        self._carry_out(self.queue.batch_done(peer, done.batch, now), answers)
+        self._carry_out(self.queue.batch_done(peer, done.batch, now, wrong), answers)
 
     # ---- instructions -----------------------------------------------------------------------
 
@@ -137,7 +147,8 @@ class LeafService:
         assert isinstance(number, int)
         self.credits.release(number, refuse.rows)
         peer = peer_of(self._sessions[number])
-        log.warning("refused request %d: %s", refuse.request, refuse.reason)
+        text = f"refused request {refuse.request}: {refuse.reason}"
+        self._repeated.warning(refuse.code, text, self._clock())
         self.port.refuse(peer, refuse.code, refuse.reason, refuse.request, refuse.retry_after)
 
 

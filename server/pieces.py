@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import itertools
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,13 +41,26 @@ class Piece:
     first: int
     rows: int
     deaths: int = 0
+    """Evaluators that failed with it as a whole."""
+    wrong_answers: int = 0
+    """Answers to its rows that were no probabilities, in batches whose evaluator went on."""
 
     def split(self, rows: int) -> Piece:
         """Cut the first `rows` off and return them; what is left stays in `self`."""
-        head = Piece(self.of, self.first, rows, self.deaths)
+        head = Piece(self.of, self.first, rows, self.deaths, self.wrong_answers)
         self.first += rows
         self.rows -= rows
         return head
+
+    def runs(self, wrong: npt.NDArray[np.bool_]) -> Iterator[tuple[Piece, bool]]:
+        """Cut into rows that are all wrong or all right, in order. `wrong`: [rows] of this piece."""
+        if not wrong.any():
+            yield self, False
+            return
+        bounds = [0, *(np.flatnonzero(wrong[1:] != wrong[:-1]) + 1).tolist(), self.rows]
+        for first, end in itertools.pairwise(bounds):
+            run = Piece(self.of, self.first + first, end - first, self.deaths, self.wrong_answers)
+            yield run, bool(wrong[first])
 
     @property
     def action_range(self) -> tuple[int, int]:

@@ -85,6 +85,20 @@ def naive_answers(
 
 
 @pytest.mark.parametrize("kind", ENGINES)
+def test_a_row_that_is_no_number_spoils_no_other_row(kind: str) -> None:
+    """The front relies on it: it asks again for that row alone."""
+    engine = make_engine(kind, trained_like(SE_WDL, CHESS_SHAPE, 2), CHESS_SHAPE, 2)
+    batch = a_batch(CHESS_SHAPE, 2, 9)
+    batch.features[4, -1] = np.float32(np.nan).view(np.uint32)
+    engine.start(batch, 0)
+    priors, wdl = engine.finish(0)
+    rows = np.repeat(np.arange(9), batch.counts)
+    assert np.isnan(wdl).any(axis=1).tolist() == [row == 4 for row in range(9)]
+    assert set(rows[np.isnan(priors)]) <= {4}
+    engine.close()
+
+
+@pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize(("game", "history", "sizes"), CASES, ids=NAMES)
 def test_an_engine_answers_what_the_plain_network_answers(
     kind: str, game: Game, history: int, sizes: Architecture

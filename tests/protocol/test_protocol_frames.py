@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.frames import check_evaluations, check_leaves
+from protocol.frames import PROBABILITY_LIMIT, check_evaluations, check_leaves, read_evaluations, wrong_rows
 from protocol.messages import MAX_ROWS, BadMessage
 
 WORDS, ACTIONS, MAX_LEGAL = 3, 10, 4
@@ -58,6 +58,72 @@ def test_bad_leaves_are_refused_with_the_reason(rows: int, frames: list[bytes], 
     """Each way not to fit has its own sentence."""
     with pytest.raises(BadMessage, match=reason):
         check_leaves(rows, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL)
+
+
+def with_scalar(word: int) -> list[bytes]:
+    """Two leaves whose scalars are 0 and 1, but for one word of row 1."""
+    features = np.array([[7, 0, 0x3F800000], [2**64 - 1, 0x3F800000, word]], "<u8")
+    return [features.tobytes(), *leaf_frames([1, 1], [0, 1])[1:]]
+
+
+@given(st.floats(0, 1, width=32))
+def test_scalars_between_0_and_1_come_through_unchanged(value: float) -> None:
+    """The words before them may hold any bits."""
+    word = int(np.float32(abs(value)).view(np.uint32))
+    leaves = check_leaves(2, WORDS, ACTIONS, with_scalar(word), scalars=2)
+    assert leaves.features[1].tolist() == [2**64 - 1, 0x3F800000, word]
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        (0x7FC00000, "nan"),
+        (0xFFC00000, "nan"),
+        (0x7F800000, "inf"),
+        (0xFF800000, "-inf"),
+        (0x3F800001, "1.0000001"),
+        (0x7F7FFFFF, "3.4028"),
+        (0xBF000000, "-0.5"),
+        (0x80000000, "-0.0"),
+        (1 << 32, "0x0000000100000000"),
+    ],
+)
+def test_a_scalar_that_is_not_between_0_and_1_is_refused_with_its_row_and_value(
+    word: int, value: str
+) -> None:
+    """A network makes NaN of such numbers."""
+    with pytest.raises(BadMessage, match=f"row 1: word 2 of its features is {value}"):
+        check_leaves(2, WORDS, ACTIONS, with_scalar(word), scalars=2)
+    assert check_leaves(2, WORDS, ACTIONS, with_scalar(word)).features[1, 2] == word
+
+
+ODD_NUMBERS = st.sampled_from([0.0, 0.25, 1.0, PROBABILITY_LIMIT, 1.5, -0.5, -0.0, np.nan, np.inf, -np.inf])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(ODD_NUMBERS, min_size=1, max_size=3), st.tuples(ODD_NUMBERS, ODD_NUMBERS, ODD_NUMBERS)
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_the_wrong_rows_are_those_that_a_check_of_each_alone_refuses(
+    rows: list[tuple[list[float], tuple[float, float, float]]],
+) -> None:
+    """The slow twin looks at one row at a time."""
+    twin = []
+    for priors, wdl in rows:
+        try:
+            check_evaluations(1, len(priors), evaluation_frames(priors, list(wdl)))
+            twin.append(False)
+        except BadMessage:
+            twin.append(True)
+    counts = np.array([len(priors) for priors, _ in rows], np.uint16)
+    frames = evaluation_frames([p for priors, _ in rows for p in priors], [p for _, wdl in rows for p in wdl])
+    wrong = wrong_rows(read_evaluations(len(rows), int(counts.sum()), frames), counts)
+    assert (wrong is None and not any(twin)) or (wrong is not None and wrong.tolist() == twin)
 
 
 @given(st.integers(0, 5), st.lists(st.binary(max_size=60), max_size=4))

@@ -66,6 +66,7 @@ def echo_all(features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> l
 def random_leaves(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     counts = rng.integers(1, 10, rows).astype(np.uint16)
     features = rng.integers(0, 2**62, (rows, WORDS)).astype(np.uint64)
+    features[:, -1] = rng.random(rows, np.float32).view(np.uint32)
     return features, counts, rng.integers(0, 9, int(counts.sum())).astype(np.uint16)
 
 
@@ -125,6 +126,8 @@ class EchoEvaluator(Peer):
         self.held: list[tuple[Batch, list[memoryview]]] = []
         self.got_batch = asyncio.Event()
         self.refuses = set(refuses)
+        self.cursed: np.uint64 | None = None
+        """First word of positions that are answered with NaN."""
         self.loaded: list[int] = []
         self.answers_loads = True
         self.got_load = asyncio.Event()
@@ -154,7 +157,10 @@ class EchoEvaluator(Peer):
         while self.held:
             batch, frames = self.held.pop(0)
             leaves = check_leaves(batch.rows, WORDS, GAME.actions, frames)
-            self.send(BatchDone(batch.batch, batch.rows, 7, 0.001), *echo_all(*leaves))
+            priors, wdl = echo_all(*leaves)
+            if self.cursed is not None:
+                wdl[leaves.features[:, 0] == self.cursed] = np.nan
+            self.send(BatchDone(batch.batch, batch.rows, 7, 0.001), priors, wdl)
 
 
 class Worker(Peer):

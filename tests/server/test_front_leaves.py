@@ -25,6 +25,7 @@ from protocol.messages import (
     BatchDone,
     Bye,
     Evaluate,
+    Evaluated,
     Goodbye,
     Hello,
     Ping,
@@ -91,6 +92,56 @@ def test_an_answer_that_is_no_evaluation_is_not_passed_on(play: Play) -> None:
         evaluator.send(BatchDone(batch.batch, 5, 7), priors, np.full_like(wdl, np.nan))
         await worker.get_all()
         assert (await worker.status())["bad_batches"] == 1
+
+    play(scenario)
+
+
+def test_a_row_without_a_proper_answer_is_refused_alone_and_the_rows_beside_it_are_answered_at_once(
+    play: Play,
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        evaluator = await bench.evaluator(target_rows=32)
+        honest, odd = Worker(bench, 1), Worker(bench, 2)
+        await honest.join("client")
+        await odd.join("client")
+        evaluator.cursed = np.uint64(0xBAD)
+        evaluator.holding = True
+        honest.ask(1, 1)
+        await evaluator.got_batch.wait()
+        features, counts, actions = random_leaves(odd.rng, 3)
+        features[1, 0] = evaluator.cursed
+        odd.send(Evaluate(5, 3), features, counts, actions)
+        await odd.status()
+        honest.ask(2, 20)
+        await honest.status()
+        evaluator.holding = False
+        evaluator.answer_all()
+        await honest.get_all()
+        parts = [(await odd.receive(Evaluated))[0] for _ in range(2)]
+        assert [(part.first, part.rows) for part in parts] == [(0, 1), (2, 1)]
+        refused = (await odd.receive(Refused))[0]
+        assert (refused.request, refused.code) == (5, Code.POISON)
+        assert "row 1" in refused.reason
+        figures = await odd.status()
+        assert (figures["wrong_rows"], figures["bad_batches"]) == (2, 2)
+
+    play(scenario)
+
+
+def test_leaves_with_a_number_that_is_none_are_refused_before_an_evaluator_sees_them(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        worker = Worker(bench, 1)
+        await worker.join("client")
+        features, counts, actions = random_leaves(worker.rng, 4)
+        features[2, -1] = np.float32(np.nan).view(np.uint32)
+        worker.send(Evaluate(5, 4), features, counts, actions)
+        refused = (await worker.receive(Refused))[0]
+        assert (refused.request, refused.code, refused.retry_after) == (5, Code.BAD_FRAMES, 0)
+        assert "row 2" in refused.reason
+        assert "nan" in refused.reason
+        assert (await worker.status())["batches"] == 0
+        assert bench.front.leaf.credits.total_in_flight == 0
 
     play(scenario)
 

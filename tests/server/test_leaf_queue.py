@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from protocol.errors import Code
 from protocol.frames import LeafFrames
-from server.batching import MAX_DEATHS, LeafQueue
+from server.batching import MAX_DEATHS, MAX_WRONG_ANSWERS, LeafQueue
 from server.fair_queue import QUANTUM
 from server.pieces import Answer, Refuse, SendBatch, gather
 
@@ -156,6 +156,52 @@ def test_a_useless_answer_gives_its_rows_a_second_try() -> None:
     assert plan(queue.batch_failed("gpu", 1, 0.0)) == [("gpu", 2, [("a", 1, 0, 2)])]
 
 
+def marked(rows: int, *wrong: int) -> np.ndarray:
+    """[rows] True at `wrong`."""
+    return np.isin(np.arange(rows), wrong)
+
+
+def test_rows_beside_a_wrong_answer_are_answered_at_once_and_only_that_row_is_tried_again() -> None:
+    queue = LeafQueue()
+    queue.request("honest", 1, leaves(2), 0.0)
+    queue.request("odd", 5, leaves(4), 0.0)
+    queue.request("modest", 1, leaves(1), 0.0)
+    queue.evaluator_ready("gpu", 8, 1, 0.0)
+    assert plan(queue.batch_done("gpu", 1, 1.0, marked(7, 3))) == [
+        Answer("honest", 1, 0, 2, 0, 0, 3),
+        Answer("odd", 5, 0, 1, 2, 3, 4),
+        Answer("odd", 5, 2, 2, 4, 6, 10),
+        Answer("modest", 1, 0, 1, 6, 10, 11),
+        ("gpu", 2, [("odd", 5, 1, 1)]),
+    ]
+    assert queue.batch_done("gpu", 2, 2.0) == [Answer("odd", 5, 1, 1, 0, 0, 2)]
+    assert (queue.counts.wrong_rows, queue.counts.redone_rows, queue.knows("odd", 5)) == (1, 1, False)
+
+
+def test_a_row_that_gets_two_wrong_answers_is_refused_after_its_neighbours_are_answered() -> None:
+    queue = ready_queue(pipeline=1)
+    queue.request("odd", 5, leaves(3), 0.0)
+    queue.request("honest", 1, leaves(2), 0.0)
+    queue.batch_done("gpu", 1, 1.0, marked(3, 0, 1))
+    reason = f"the answer to row 0 was no probability, {MAX_WRONG_ANSWERS} times"
+    assert plan(queue.batch_done("gpu", 2, 2.0, marked(4, 2))) == [
+        Answer("honest", 1, 0, 2, 0, 0, 3),
+        Answer("odd", 5, 1, 1, 3, 4, 6),
+        Refuse("odd", 5, Code.POISON, reason, 1),
+    ]
+    assert queue.queued_rows == 0
+
+
+def test_rows_with_a_wrong_answer_wait_for_their_session_to_have_its_turn_again() -> None:
+    queue = ready_queue(target_rows=QUANTUM, pipeline=1)
+    queue.request("odd", 1, leaves(QUANTUM), 0.0)
+    queue.request("odd", 2, leaves(QUANTUM), 0.0)
+    queue.request("honest", 1, leaves(1), 0.0)
+    sends = plan(queue.batch_done("gpu", 1, 1.0, marked(QUANTUM, 7)))[2:]
+    assert sends == [("gpu", 2, [("odd", 2, 0, QUANTUM)])]
+    assert plan(queue.batch_done("gpu", 2, 1.0))[1:] == [("gpu", 3, [("honest", 1, 0, 1), ("odd", 1, 7, 1)])]
+
+
 def test_a_full_queue_says_busy_instead_of_growing() -> None:
     queue = LeafQueue(max_queued_rows=5)
     queue.request("a", 1, leaves(4), 0.0)
@@ -255,6 +301,29 @@ class AnyHistory(RuleBasedStateMachine):
             self.carry_out(self.queue.batch_failed(name, batch.batch, self.now))
             return
         instructions = self.queue.batch_done(name, batch.batch, self.now)
+        self.check_answers(batch, instructions)
+        self.carry_out(instructions)
+
+    @precondition(lambda self: any(self.running.values()))
+    @rule(data=st.data())
+    def batch_ends_with_wrong_rows(self, data: st.DataObject) -> None:
+        """Good rows are answered now, none of the wrong ones is, and the request may be refused for them."""
+        name = data.draw(st.sampled_from([name for name, running in self.running.items() if running]))
+        batch = self.running[name].pop(data.draw(st.sampled_from(sorted(self.running[name]))))
+        wrong = marked(batch.rows, *data.draw(st.sets(st.integers(0, batch.rows - 1), min_size=1)))
+        owed = {key: set(rows) for key, rows in self.owed.items()}
+        instructions = self.queue.batch_done(name, batch.batch, self.now, wrong)
+        answered = [row for i in instructions if isinstance(i, Answer) for row in range(i.at, i.at + i.rows)]
+        good = [
+            at
+            for at, (key, row) in enumerate(
+                ((piece.of.session, piece.of.request), piece.first + row)
+                for piece in batch.pieces
+                for row in range(piece.rows)
+            )
+            if row in owed.get(key, ()) and not wrong[at]
+        ]
+        assert answered == good
         self.check_answers(batch, instructions)
         self.carry_out(instructions)
 

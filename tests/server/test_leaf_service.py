@@ -1,0 +1,91 @@
+"""One client's bad rows cost the others nothing: the leaf service between a door and a virtual device."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+from front_bench import GAME, random_leaves
+
+from protocol.credits import Credits
+from protocol.frames import LeafFrames
+from protocol.messages import BatchDone, Evaluate, EvaluatorReady, Hello
+from protocol.sessions import Session
+from server.evaluators import Device
+from server.figures import Figures
+from server.leaf_service import LeafService
+
+TARGET_ROWS = 512
+CLIENTS = 500
+CURSED = np.uint64(0xBAD)
+"""First word of a position that the device answers with NaN."""
+
+
+class VirtualDevice:
+    """Stands for port and pool: takes batches one after the other; one of n rows takes 1 + n / 512 units of
+    time. Clients send one leaf again as soon as the last one is answered or refused."""
+
+    def __init__(self, cursed_clients: int) -> None:
+        self.now = 0.0
+        self.answered = 0
+        """Rows of honest clients."""
+        self.sent: deque[tuple[int, LeafFrames]] = deque()
+        self.idle: deque[Session] = deque()
+        self.service = LeafService(GAME, 1, Credits(10**6), Figures(0.0), lambda: self.now)
+        self.service.port = self.service.pool = self
+        self.cursed = {CLIENTS - 1 - client for client in range(cursed_clients)}
+        hello = Hello(1, "client")
+        self.sessions = {b"%d" % n: Session(n, b"%d" % n, hello, 0.0, 0.0) for n in range(CLIENTS)}
+        self.requests = 0
+        self.idle.extend(self.sessions.values())
+        for number in range(CLIENTS):
+            self.service.credits.grant(number, 128)
+
+    def send_batch(self, _peer: bytes, batch: int, frames: LeafFrames) -> bool:
+        self.sent.append((batch, frames))
+        return True
+
+    def send(self, peer: bytes, *_: object) -> bool:
+        self.idle.append(self.sessions[peer])
+        self.answered += self.sessions[peer].number not in self.cursed
+        return True
+
+    def refuse(self, peer: bytes, *_: object, **__: object) -> None:
+        self.idle.append(self.sessions[peer])
+
+    def ask(self, rng: np.random.Generator) -> None:
+        """All clients that wait for nothing ask for a leaf."""
+        for _ in range(len(self.idle)):
+            session = self.idle.popleft()
+            features, counts, actions = random_leaves(rng, 1)
+            features[:, 0] = CURSED if session.number in self.cursed else 0
+            self.requests += 1
+            frames = [memoryview(frame.tobytes()) for frame in (features, counts, actions)]
+            self.service._on_evaluate(session, Evaluate(self.requests, 1), frames)
+
+    def compute(self) -> None:
+        """The oldest batch is done."""
+        batch, frames = self.sent.popleft()
+        rows = len(frames.counts)
+        self.now += 1 + rows / TARGET_ROWS
+        wdl = np.full((rows, 3), 0.25, np.float32)
+        wdl[frames.features[:, 0] == CURSED] = np.nan
+        priors = np.full(len(frames.actions), 0.5, np.float16)
+        done = BatchDone(batch, rows, 1)
+        self.service.batch_done(b"gpu", done, [memoryview(priors.tobytes()), memoryview(wdl.tobytes())])
+
+    def honest_rate(self, seconds: float) -> float:
+        """Rows of honest clients answered in a unit of time."""
+        rng = np.random.default_rng(1)
+        self.ask(rng)
+        ready = EvaluatorReady(0, "virtual", TARGET_ROWS, TARGET_ROWS, 2)
+        self.service.evaluator_up(Device(b"gpu", ready))
+        while self.now < seconds:
+            self.compute()
+            self.ask(rng)
+        return self.answered / self.now
+
+
+def test_a_client_whose_rows_have_no_answer_costs_the_others_nothing() -> None:
+    """By a cost model: it has a row in every batch, and each of its rows is tried twice."""
+    assert VirtualDevice(1).honest_rate(200.0) > 0.97 * VirtualDevice(0).honest_rate(200.0)
