@@ -29,6 +29,7 @@ Count = Annotated[int, Meta(ge=0, le=2**40)]
 Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
 RequestId = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(ge=0, le=1e6)]
+Secret = Annotated[bytes, Meta(max_length=64)]
 
 
 class Message(Struct, frozen=True, tag_field="type", omit_defaults=False):
@@ -49,6 +50,12 @@ class Hello(Message, frozen=True, tag="hello"):
     software: Name = ""
     join: Count = 0
     """Grows each time a peer lost its session: tells a HELLO sent again from a new beginning."""
+    secret: Secret = b""
+    """Of a trainer: random bytes made once a process, by which the server knows it again on another
+    connection. Neither logged nor told to anybody."""
+
+    def __repr__(self) -> str:
+        return f"Hello({self.protocol}, {self.role!r}, {self.name!r}, {self.software!r}, {self.join})"
 
 
 class WeightsInfo(Message, frozen=True, tag="weights_info"):

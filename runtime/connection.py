@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Callable
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 WAIT_NOTICE = 60.0
 """Seconds between two lines that say that the server is being waited for."""
+NOT_NOW_HOLDS = 90.0
+"""Seconds for which a server's "not now" is taken for the reason of the wait; longer than it asks to wait."""
 BYE_LINGER = 200
 """Milliseconds that BYE has to get out."""
 REACT_AFTER = 0.001
@@ -70,6 +73,9 @@ class Connection:
         self._refusal: Goodbye | None = None
         self._alone_since = time.monotonic()
         self._next_notice = 0.0
+        self._not_now = ""
+        """Why the server lets this peer wait, as it said last."""
+        self._not_now_at = -math.inf
         self.bad_messages = 0
         """Messages from the server that could not be decoded; they are dropped."""
 
@@ -146,9 +152,23 @@ class Connection:
             self.bad_messages += 1
             log.warning("dropped a message from %s that is not ours: %s", self._server, error)
             return
-        self._carry_out(self._session.on_message(message, time.monotonic()))
+        now, joining = time.monotonic(), self.welcome is None
+        self._carry_out(self._session.on_message(message, now))
+        if joining and isinstance(message, Goodbye) and message.retry_after > 0:
+            self._on_not_now(message.reason, now)
         if not isinstance(message, Welcome | Goodbye):
             self._on_message(message, frames[1:])
+
+    def _on_not_now(self, reason: str, now: float) -> None:
+        """The server is there and lets us wait. Said at once, then by `_watch_absence`."""
+        if reason != self._waits_for(now):
+            log.warning("%s does not take this peer in yet: %s; it asks again", self._server, reason)
+            self._next_notice = now + WAIT_NOTICE
+        self._not_now, self._not_now_at = reason, now
+
+    def _waits_for(self, now: float) -> str:
+        """What the server said of late, "" if it said nothing."""
+        return self._not_now if now - self._not_now_at < NOT_NOW_HOLDS else ""
 
     def _on_writable(self) -> None:
         """The connection came up: a HELLO that found none goes out now and not at its next turn."""
@@ -173,6 +193,10 @@ class Connection:
         if self.welcome is not None:
             return
         alone = now - self._alone_since
+        reason = self._waits_for(now)
+        if self._max_wait and alone >= self._max_wait and reason:
+            text = f"{self._server} did not take this peer in for {alone:.0f} s: {reason}"
+            raise Fatal(text, Exit.UNREACHABLE)
         if self._max_wait and alone >= self._max_wait:
             raise Fatal(
                 f"no azserver answered at {self._server} for {alone:.0f} s: check that it runs, that host "
@@ -181,5 +205,6 @@ class Connection:
                 Exit.UNREACHABLE,
             )
         if now >= self._next_notice:
-            log.warning("no azserver at %s for %.0f s: waiting for it", self._server, alone)
+            what = f"{self._server} lets this peer wait: {reason}"
+            log.warning("%s (%.0f s so far)", what if reason else f"no azserver at {self._server}", alone)
             self._next_notice = now + WAIT_NOTICE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,10 @@ from server.weights import WeightsStore
 
 log = logging.getLogger(__name__)
 
+SECRET_BYTES = 16
+"""Shortest secret that a trainer is known by."""
+TRAINER_RETRY = 5.0
+"""Seconds after which a trainer that waits for another one's end asks again."""
 CHUNK_REQUESTS = 1024
 """GET_CHUNKs that may wait to be served, of all clients together."""
 
@@ -84,26 +89,23 @@ class BulkService:
     # ---- the trainer's session --------------------------------------------------------------
 
     def admit_trainer(self, session: Session) -> Goodbye | None:
-        """One trainer a server. One with the same name, or whose predecessor is gone, takes its place."""
+        """One trainer a server. Another one waits until the first is gone; the first itself, known by its
+        secret, goes on at once on a new connection."""
         present = self.trainer
         if present is not None and present.number == session.number:
             return None
         if present is not None and self._is_rival(present, session):
-            reason = (
-                f"trainer {present.hello.name!r} is connected to this server: stop it first (one whose "
-                "machine has vanished is forgotten within a minute)"
-            )
-            return Goodbye(Code.TRAINER_ALREADY_PRESENT, reason)
+            return _ANOTHER_TRAINER
         self.trainer = session
         self._carry_out(self.relay.trainer_joined())
         if present is not None and present.peer != session.peer:
-            reason = f"trainer {session.hello.name!r} has taken over"
-            self.port.end(present, Goodbye(Code.TRAINER_ALREADY_PRESENT, reason))
+            self.port.end(present, _ANOTHER_TRAINER)
         return None
 
     def _is_rival(self, present: Session, session: Session) -> bool:
-        """Whether `present` is another trainer that is still there: a killed one cannot be sent to."""
-        if present.peer == session.peer or present.hello.name == session.hello.name:
+        """Whether `present` is another trainer that is still there: one whose connection is gone, because it
+        was killed or ZeroMQ's heartbeats found nobody there, cannot be sent to."""
+        if present.peer == session.peer or _is_same(present.hello.secret, session.hello.secret):
             return False
         return self.port.send(peer_of(present), Pong())
 
@@ -252,3 +254,15 @@ class BulkService:
             self.port.refuse(peer, Code.UNKNOWN_WEIGHTS, reason, message.offset)
         else:
             self.port.send(peer, Chunk(message.sha256, message.offset), data)
+
+_ANOTHER_TRAINER = Goodbye(
+    Code.TRAINER_ALREADY_PRESENT,
+    "another trainer is connected to this server; this one may wait, and takes over when that one has ended "
+    "(one whose machine has vanished is forgotten within a minute)",
+    TRAINER_RETRY,
+)
+
+
+def _is_same(secret: bytes, other: bytes) -> bool:
+    """Whether two trainers are one. Takes the same time wherever the secrets differ."""
+    return len(secret) >= SECRET_BYTES and hmac.compare_digest(secret, other)

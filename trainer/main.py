@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Sequence
 
@@ -36,7 +37,8 @@ def _main() -> int:
     from trainer.service import Service
 
     logs.set_up("trainer")
-    hello = Hello(PROTOCOL_VERSION, "trainer", f"{socket.gethostname()}:{os.getpid()}")
+    name = f"{socket.gethostname()}:{os.getpid()}"
+    hello = Hello(PROTOCOL_VERSION, "trainer", name, secret=secrets.token_bytes(32))
 
     async def run(stop: aio.Stop) -> None:
         await Service(config, hello).main(stop)

@@ -131,6 +131,13 @@ def test_a_header_that_promises_gigabytes_allocates_none(kind: str, where: str) 
         tracemalloc.stop()
 
 
+def test_a_secret_is_in_no_text() -> None:
+    """Whatever is logged or told of a HELLO."""
+    hello = Hello(2, "trainer", "host:1", secret=b"squeamish ossifrage")
+    assert "squeamish" not in f"{hello} {hello!r} {[hello]}"
+    assert "host:1" in repr(hello)
+
+
 def test_messages_cannot_be_changed() -> None:
     """What was received is what everybody sees."""
     ack = GameAck(uid=bytes(16), status="stored")

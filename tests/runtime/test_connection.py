@@ -22,6 +22,7 @@ from protocol.messages import (
     encode,
 )
 from protocol.sessions import SessionTable, hello_first
+from runtime import connection as connection_module
 from runtime.aio import Stop, run
 from runtime.connection import Connection
 from runtime.exits import Exit, Fatal
@@ -151,3 +152,33 @@ def test_an_unreachable_server_is_given_up_after_the_wait(tmp_path: Path) -> Non
     with pytest.raises(Fatal, match=r"nobody.*check") as caught:
         in_loop(script)
     assert caught.value.code == Exit.UNREACHABLE
+
+
+def test_it_says_what_it_waits_for_and_joins_when_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once and every minute; a GOODBYE that names a time is no end."""
+    monkeypatch.setattr(connection_module, "WAIT_NOTICE", 0.1)
+    answer: list[Welcome | Goodbye] = [Goodbye("trainer_already_present", "another one is there", 0.01)]
+
+    async def script(context: Context) -> None:
+        said: asyncio.Queue[str] = asyncio.Queue()
+        monkeypatch.setattr(connection_module.log, "warning", lambda text, *of: said.put_nowait(text % of))
+        endpoint = f"ipc://{tmp_path}/s"
+        server = FakeServer(context, endpoint)
+        server.table = SessionTable(lambda *_: answer[0], lease=5.0, rng=random.Random(1))
+        joined = asyncio.Event()
+        connection = Connection(
+            context, endpoint, HELLO, on_message=lambda *_: None, on_joined=lambda _: joined.set()
+        )
+        task = asyncio.create_task(connection.run())
+        waiting = f"{endpoint} does not take this peer in yet: another one is there; it asks again"
+        while (line := await said.get()) != waiting:
+            assert line.startswith("no azserver at")
+        assert (await said.get()).startswith(f"{endpoint} lets this peer wait: another one is there")
+        answer[0] = WELCOME
+        await joined.wait()
+        await ended(task)
+        server.channel.close()
+
+    in_loop(script)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
 import zmq
 from front_bench import (
@@ -23,6 +25,7 @@ from protocol.messages import (
     CHUNK,
     MAX_RECORD,
     PROTOCOL_VERSION,
+    Bye,
     Chunk,
     GameAck,
     GetChunk,
@@ -37,12 +40,16 @@ from protocol.messages import (
     RelayGame,
     TrainerStatus,
     WeightsInfo,
+    Welcome,
     decode,
     encode,
 )
 from runtime.aio import first_cause
+from runtime.connection import Connection
 from runtime.exits import Fatal
 from runtime.sockets import BULK_LIMIT, Channel, subscriber
+from server import bulk_service
+from server.bulk_service import TRAINER_RETRY
 from server.port import peer_of
 
 
@@ -86,16 +93,108 @@ def test_a_record_that_is_too_long_is_answered_and_the_connection_lives(play: Pl
     play(scenario)
 
 
-def test_a_second_trainer_is_refused_and_a_restarted_one_takes_over(play: Play) -> None:
+def hello(name: str, secret: bytes = b"") -> Hello:
+    return Hello(PROTOCOL_VERSION, "trainer", name, secret=secret)
+
+
+def test_a_trainer_is_known_by_its_secret_and_not_by_its_name(play: Play) -> None:
+    """Whoever says its name has to wait, and is not told the name; the trainer itself goes on at once."""
+
     async def scenario(bench: Bench) -> None:
-        first, second, restarted = (Peer(bench, "bulk") for _ in range(3))
-        await first.join("trainer", "host/1")
-        second.send(Hello(PROTOCOL_VERSION, "trainer", "other/1"))
-        assert (await second.receive(Goodbye))[0].code == Code.TRAINER_ALREADY_PRESENT
-        await first.receive(Pong)
-        await restarted.join("trainer", "host/1")
+        first, again = Peer(bench, "bulk"), Peer(bench, "bulk")
+        first.send(hello("host:1", b"s" * 32))
+        await first.receive(Welcome)
+        for rival in (
+            hello("host:1"),
+            hello("host:1", b"t" * 32),
+            hello("host:1", b"s" * 31),
+            hello("b", b"s"),
+        ):
+            peer = Peer(bench, "bulk")
+            peer.send(rival)
+            goodbye = (await peer.receive(Goodbye))[0]
+            assert (goodbye.code, goodbye.retry_after) == (Code.TRAINER_ALREADY_PRESENT, TRAINER_RETRY)
+            assert "host:1" not in goodbye.reason
+            await first.receive(Pong)
+        again.send(hello("host:1", b"s" * 32))
+        await again.receive(Welcome)
         assert (await first.receive(Goodbye))[0].code == Code.TRAINER_ALREADY_PRESENT
-        assert (await restarted.status())["sessions"]["trainer"] == 1
+        assert (await again.status())["sessions"]["trainer"] == 1
+
+    play(scenario)
+
+
+def test_two_trainers_without_a_secret_are_two(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        first, second = Peer(bench, "bulk"), Peer(bench, "bulk")
+        await first.join("trainer", "host:1")
+        second.send(hello("host:1"))
+        await second.receive(Goodbye)
+        await first.receive(Pong)
+        assert (await first.status())["sessions"]["trainer"] == 1
+
+    play(scenario)
+
+
+def test_an_impostors_acknowledgements_and_weights_do_nothing(play: Play) -> None:
+    """Neither before HELLO, nor refused as trainer, nor as another role; the trainer's own still count."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        worker, trainer, impostor, player = (Peer(bench, "bulk") for _ in range(4))
+        await worker.join("worker")
+        trainer.send(hello("host:1", b"s" * 32))
+        await trainer.receive(Welcome)
+        await player.join("client")
+        worker.send(PutGame(b"w" * 16, b"s" * 32), b"record")
+        game = (await trainer.receive(RelayGame))[0]
+        forged = RelayAck([(game.peer, GameAck(game.uid, "stored"))])
+        weights = PutWeights(WeightsInfo(9, 0, b"x" * 32, 10, GAME.name))
+        for message in (forged, hello("host:1"), forged, weights, TrainerStatus({"games": 9})):
+            impostor.send(message)
+            assert (await impostor.receive(Goodbye))[0].code in (
+                Code.HELLO_REQUIRED,
+                Code.TRAINER_ALREADY_PRESENT,
+            )
+        player.send(forged)
+        assert (await player.receive(Refused))[0].code == Code.ROLE_NOT_ALLOWED
+        assert (await worker.status())["games_acked"] == 0
+        await trainer.receive(Pong)
+        trainer.send(RelayAck([(game.peer, GameAck(game.uid, "duplicate"))]))
+        assert (await worker.receive(GameAck))[0] == GameAck(b"w" * 16, "duplicate")
+        assert (await worker.status())["trainer"] == {}
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("end", ["bye", "silence"])
+def test_a_second_trainer_waits_and_takes_over(play: Play, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """When the first has left, and when nothing was heard of it for a lease though its connection stands."""
+    wait = msgspec.structs.replace(bulk_service._ANOTHER_TRAINER, retry_after=0.01)
+    monkeypatch.setattr(bulk_service, "_ANOTHER_TRAINER", wait)
+
+    async def scenario(bench: Bench) -> None:
+        first = Peer(bench, "bulk")
+        await first.join("trainer", "host:1")
+        joined = asyncio.Event()
+        second = Connection(
+            bench.context,
+            bench.endpoints["bulk"],
+            hello("host:2", b"t" * 32),
+            on_message=lambda *_: None,
+            on_joined=lambda _: joined.set(),
+        )
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+            task = group.create_task(second.run())
+            await first.receive(Pong)
+            await first.receive(Pong)
+            assert not joined.is_set()
+            if end == "bye":
+                first.send(Bye())
+            else:
+                bench.front.bulk.port.expire(time.monotonic() + bench.front.settings.lease)
+            await joined.wait()
+            task.cancel()
 
     play(scenario)
 
