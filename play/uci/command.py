@@ -6,9 +6,12 @@ import asyncio
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from runtime import aio, config
+
+if TYPE_CHECKING:
+    from play.uci.driver import Driver
 
 
 @dataclass(frozen=True)
@@ -77,14 +80,14 @@ async def _serve(settings: UciConfig, stop: aio.Stop) -> None:
     lines: asyncio.Queue[str | None] = asyncio.Queue(maxsize=256)
     read_lines(sys.stdin.fileno(), lines, f"line-of-more-than-{LONGEST}-bytes")
     async with asyncio.TaskGroup() as group:
-        watch = group.create_task(_end_on_signal(stop, lines))
+        watch = group.create_task(_end_on_signal(stop, driver))
         await driver.run(lines)
         watch.cancel()
 
 
-async def _end_on_signal(stop: aio.Stop, lines: asyncio.Queue[str | None]) -> None:
+async def _end_on_signal(stop: aio.Stop, driver: Driver) -> None:
     await stop.finishing.wait()
-    await lines.put(None)
+    driver.end()
 
 
 def _say(text: str) -> None:

@@ -31,18 +31,19 @@ class Driver:
         self._say = say
         self._thinker: Thinker | None = None
         self._thinking: Thinking | None = None
-        self._is_quitting = False
+        self._over = asyncio.Event()
         self._preparation: asyncio.Task[None] | None = None
 
     async def run(self, lines: asyncio.Queue[str | None]) -> None:
-        """Until `quit` or the end of input. Fatal if the set-up that the command line asks for fails."""
-        loop = asyncio.get_running_loop()
+        """Until `quit` or the end of input (None), when all before it is answered, or until `end`.
+
+        Fatal if the set-up that the command line asks for fails.
+        """
         async with asyncio.TaskGroup() as group:
             self._group = group
-            while (line := await lines.get()) is not None:
-                if not self._carry_out(self._engine.feed(line, loop.time())):
-                    break
-            self._is_quitting = True
+            reading = group.create_task(self._read(lines))
+            await self._over.wait()
+            reading.cancel()
             if self._preparation is not None:
                 self._preparation.cancel()
             if self._thinking is not None:
@@ -50,12 +51,21 @@ class Driver:
         if self._thinker is not None:
             self._thinker.close()
 
-    def _carry_out(self, actions: Iterable[Action]) -> bool:
-        """False when it is time to quit."""
+    def end(self) -> None:
+        """End now; a search under way still says its best move."""
+        self._over.set()
+
+    async def _read(self, lines: asyncio.Queue[str | None]) -> None:
+        loop = asyncio.get_running_loop()
+        while (line := await lines.get()) is not None:
+            self._carry_out(self._engine.feed(line, loop.time()))
+        self._carry_out(self._engine.feed("quit", loop.time()))
+
+    def _carry_out(self, actions: Iterable[Action]) -> None:
         for action in actions:
             if isinstance(action, Say):
                 self._say(action.text)
-            elif self._is_quitting:
+            elif self._over.is_set():
                 continue
             elif isinstance(action, Prepare):
                 self._preparation = self._group.create_task(self._make_ready(action.setup))
@@ -67,8 +77,7 @@ class Driver:
             elif isinstance(action, SetDeadline) and self._thinking is not None:
                 self._thinking.set_deadline(action.until)
             elif isinstance(action, Quit):
-                return False
-        return True
+                self.end()
 
     async def _think(self, thinking: Thinking) -> None:
         assert self._thinker is not None, "the machine prepares before it starts"

@@ -93,13 +93,16 @@ class UciEngine:
         self._readyok_owed = 0
         self._pending: Request | None = None
         self._is_stopping = False
+        self._is_quitting = False
         self._new_game = False
         self._held: str | None = None
 
     # ---- Events -------------------------------------------------------------------------------
 
     def feed(self, line: str, now: float) -> list[Action]:
-        """A line came."""
+        """A line came. After `quit` nothing is heard, and `Quit` comes when all that is owed is said."""
+        if self._is_quitting:
+            return []
         try:
             command = parse(line)
             if command is None:
@@ -156,7 +159,7 @@ class UciEngine:
             return self._ponder_hit(now)
         if name == "d":
             return [Say(text) for text in self._drawing()]
-        return [Quit()] if name == "quit" else []
+        return self._quit() if name == "quit" else []
 
     def _is_ready(self) -> list[Action]:
         if self.searching is not None:
@@ -186,10 +189,23 @@ class UciEngine:
             return []
         if self.searching is None:
             return [_note("stop: no search is running")]
+        return self._stop_running()
+
+    def _stop_running(self) -> list[Action]:
         if self._held is not None:
             return self._finish(self._held)
         self._is_stopping = True
         return [StopSearch()]
+
+    def _quit(self) -> list[Action]:
+        """Stop the search that runs, as other engines do; what came before is answered first: a script in a
+        pipe is read while the network is still being loaded."""
+        self._is_quitting = True
+        if self.searching is not None:
+            return self._stop_running()
+        if self._pending is not None and (self._pending.is_pondering or _has_no_limit(self._pending)):
+            self._stop()
+        return [] if self._pending is not None or self._readyok_owed else [Quit()]
 
     def _ponder_hit(self, now: float) -> list[Action]:
         if self._pending is not None and self._pending.is_pondering:
@@ -257,21 +273,24 @@ class UciEngine:
         return [Prepare(self.options.setup)]
 
     def _go_on(self) -> list[Action]:
-        """Say readyok where it is owed, then begin the search that waits."""
+        """Say readyok where it is owed, then begin the search that waits, or quit when that is all."""
         actions: list[Action] = [Say("readyok")] * self._readyok_owed
         self._readyok_owed = 0
         if self._pending is not None:
             self.searching, self._pending = self._pending, None
             self._is_stopping, self._held = False, None
             actions.append(Start(self.searching))
+        elif self._is_quitting:
+            actions.append(Quit())
         return actions
 
     def _finish(self, best: str) -> list[Action]:
         self.searching, self._held, self._is_stopping = None, None, False
         actions: list[Action] = [Say(best)]
-        if self._pending is None:
+        if self._pending is None and not self._is_quitting:
             return actions
-        return actions + (self._go_on() if self._loaded == self.options.setup else self._prepare())
+        is_loaded = self._pending is None or self._loaded == self.options.setup
+        return actions + (self._go_on() if is_loaded else self._prepare())
 
 
 def _has_no_limit(request: Request) -> bool:

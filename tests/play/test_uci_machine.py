@@ -122,7 +122,30 @@ def test_quit_quits_and_a_new_game_forgets_the_tree():
     engine = ready_engine()
     engine.feed("ucinewgame", 0.0)
     assert start_of(engine, "go nodes 1").new_game
+    engine.searched("bestmove e2e4")
     assert engine.feed("quit", 0.0) == [Quit()]
+
+
+def test_quit_while_the_network_is_loaded_waits_for_what_was_asked_before():
+    engine = UciEngine(get_game("chess"), "test", Options())
+    assert engine.feed("isready", 0.0) == [Prepare(Setup())]
+    assert engine.feed("go nodes 10", 0.0) == engine.feed("quit", 0.0) == engine.feed("go nodes 9", 0.0) == []
+    said, start = engine.prepared(Setup())
+    assert (said, start.request.simulations) == (Say("readyok"), 10)
+    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4"), Quit()]
+
+
+def test_quit_ends_at_once_when_nothing_is_owed_and_cuts_an_endless_search_short():
+    assert UciEngine(get_game("chess"), "test", Options()).feed("quit", 0.0) == [Quit()]
+    engine = UciEngine(get_game("chess"), "test", Options())
+    engine.feed("go infinite", 0.0)
+    assert engine.feed("quit", 0.0) == []
+    (start,) = engine.prepared(Setup())
+    assert (start.request.simulations, start.request.seconds) == (1, 0.0)
+    engine = ready_engine()
+    start_of(engine, "go nodes 800")
+    assert engine.feed("quit", 0.0) == [StopSearch()]
+    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4"), Quit()]
 
 
 @pytest.mark.parametrize("line", HOSTILE)
@@ -142,12 +165,14 @@ LINES = [
 ]
 
 
-@given(st.lists(st.sampled_from([*LINES, "(searched)", "(prepared)", "(failed)"]), max_size=40))
-def test_whatever_comes_every_go_that_began_gets_one_bestmove_and_every_isready_one_readyok(events):
+@given(
+    st.lists(st.sampled_from([*LINES, "(searched)", "(prepared)", "(failed)"]), max_size=40), st.booleans()
+)
+def test_whatever_comes_every_go_that_began_gets_one_bestmove_and_every_isready_one_readyok(events, quits):
     engine = UciEngine(get_game("chess"), "test", Options())
     starts = said = asked = ready = 0
-    searching, preparing = False, []
-    for event in [*events, "stop", *["(prepared)", "stop", "(searched)"] * 3]:
+    searching, preparing, last = False, [], None
+    for event in [*events, "quit" if quits else "stop", *["(prepared)", "stop", "(searched)"] * 3]:
         actions = []
         if event == "(searched)" and searching:
             actions, searching = engine.searched("bestmove e2e4"), False
@@ -160,6 +185,8 @@ def test_whatever_comes_every_go_that_began_gets_one_bestmove_and_every_isready_
             asked += event == "isready"
             actions = engine.feed(event, 1.0)
         for action in actions:
+            assert last != Quit(), "nothing comes after it"
+            last = action
             if isinstance(action, Start):
                 assert not searching
                 starts, searching = starts + 1, True
@@ -170,3 +197,4 @@ def test_whatever_comes_every_go_that_began_gets_one_bestmove_and_every_isready_
                 said += action.text.startswith("bestmove")
                 ready += action.text == "readyok"
     assert (said, ready) == (starts, asked)
+    assert (last == Quit()) is quits

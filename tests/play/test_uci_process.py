@@ -111,11 +111,23 @@ def test_hostile_input_never_kills_it_and_it_still_plays():
     assert any("Fen: rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w" in line for line in lines)
 
 
+@pytest.mark.parametrize("end", [b"quit\n", b""], ids=["quit", "end of input"])
+def test_a_script_in_a_pipe_is_answered_to_its_end(end):
+    script = b"uci\nisready\nposition startpos moves e2e4\ngo nodes 10\n" + end
+    done = subprocess.run(
+        COMMAND, input=script, stdout=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE, check=True
+    )
+    words = [
+        line.split()[0] for line in done.stdout.decode().splitlines() if not line.startswith(("id", "option"))
+    ]
+    assert [word for word in words if word != "info"] == ["uciok", "readyok", "bestmove"]
+
+
 def test_weights_that_do_not_exist_end_it_with_a_clear_message():
     command = [*COMMAND, "--weights", "/nonexistent/net.safetensors"]
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, **pipes) as process:
-        process.stdin.write(b"isready\n")  # input stays open: its end would end the engine first
+        process.stdin.write(b"isready\n")  # input stays open: a failed set-up ends it by itself
         process.stdin.flush()
         assert process.wait(timeout=PATIENCE) == 65
         said = process.stderr.read()
