@@ -255,6 +255,7 @@ class BulkService:
         else:
             self.port.send(peer, Chunk(message.sha256, message.offset), data)
 
+
 _ANOTHER_TRAINER = Goodbye(
     Code.TRAINER_ALREADY_PRESENT,
     "another trainer is connected to this server; this one may wait, and takes over when that one has ended "
