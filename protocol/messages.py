@@ -6,7 +6,7 @@ Unknown fields are ignored, missing ones take their default, so a newer peer may
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -19,6 +19,10 @@ CHUNK = 512 * 1024
 """Bytes of weights in one message."""
 MAX_RECORD = 1024 * 1024
 """Bytes of one game record."""
+MAX_HEADER = 64 * 1024
+"""Bytes of frame 0 towards the server; a longer one is refused unread."""
+MAX_HELLO = 4 * 1024
+"""Bytes of frame 0 from a peer without a session, which can only be HELLO: 2 kB with the longest names."""
 ROLES = ("worker", "client", "trainer", "watcher")
 
 Name = Annotated[str, Meta(max_length=120)]
@@ -28,6 +32,9 @@ Sha256 = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
 RequestId = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Scalar = int | float | str | bool | None
+Figure = Scalar | list[Scalar] | dict[str, Scalar]
+"""Of the trainer. No deeper, so that the work of reading them is bounded by their length."""
 Seconds = Annotated[float, Meta(ge=0, le=1e6)]
 Secret = Annotated[bytes, Meta(max_length=64)]
 
@@ -236,9 +243,9 @@ class RelayGame(Message, frozen=True, tag="relay_game"):
 
 
 class RelayAck(Message, frozen=True, tag="relay_ack"):
-    """Acknowledgements of one commit, each with the `peer` it came from."""
+    """Acknowledgements of one commit, each with the `peer` it came from: as many as fit into `MAX_HEADER`."""
 
-    acks: Annotated[list[tuple[bytes, GameAck]], Meta(max_length=4096)]
+    acks: Annotated[list[tuple[bytes, GameAck]], Meta(max_length=1024)]
 
 
 # ---- Weights: trainer -> front -> clients, bulk port --------------------------------------------
@@ -291,7 +298,7 @@ class Status(Message, frozen=True, tag="status"):
 class TrainerStatus(Message, frozen=True, tag="trainer_status"):
     """The trainer's figures (games, positions, window, step, losses), shown by azserver."""
 
-    figures: dict[str, Any]
+    figures: dict[str, Figure]
 
 
 AnyMessage = (
@@ -305,6 +312,13 @@ AnyMessage = (
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(AnyMessage)
+_hello_decoder = msgspec.msgpack.Decoder(Hello)
+
+TAGS: dict[str, type[Message]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyMessage)}
+"""All messages by their `type` on the wire."""
+
+
+_UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 class BadMessage(ValueError):
@@ -320,5 +334,13 @@ def decode(header: bytes | memoryview) -> AnyMessage:
     try:
         message: AnyMessage = _decoder.decode(header)
         return message
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
+        raise BadMessage(str(error)) from error
+
+
+def decode_hello(header: bytes | memoryview) -> Hello:
+    """As `decode`, where nothing but HELLO may come."""
+    try:
+        return _hello_decoder.decode(header)
+    except _UNREADABLE as error:
         raise BadMessage(str(error)) from error

@@ -1,56 +1,97 @@
-"""What can be read of a message of the wrong shape, so that its sender is told instead of left to guess.
+"""What is read of a header before it is decoded, or of one that cannot be: its type and a few plain entries.
 
-Only used once the strict reading has failed: a peer of another protocol version may send fields that we
-do not know, and the version must be judged before anything else.
+A header is decoded only once it is known that its sender may send this type. Until then the work is bounded
+by construction: entries are skipped, not built (`msgspec.Raw`), however deep or wide what is in them is.
+A peer of another protocol version may send fields that we do not know, so that the outline is all that can
+be read of its HELLO; the version must be judged before anything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from protocol.errors import Code
-from protocol.messages import ROLES, Goodbye, Hello
+from protocol.messages import MAX_HEADER, ROLES, Goodbye, Hello
 from protocol.sessions import version_refusal
 
-MAX_OUTLINE = 64 * 1024
-"""Bytes of a header that are looked at again; no message of ours has a longer one."""
 MAX_REQUEST = 2**63 - 1
+LONGEST_WORD = 200
+"""Bytes of an entry that is read as text; no type and no role is longer."""
 
 HELLO: str = Hello.__struct_config__.tag  # type: ignore[assignment]
 
-_decoder = msgspec.msgpack.Decoder(dict[str, Any])
+_ABSENT = msgspec.Raw(b"\xc0")
+_T = TypeVar("_T", int, str)
 
 
-def outline(header: bytes | memoryview) -> dict[str, Any] | None:
-    """The entries of a MessagePack map with text keys; None for any other bytes."""
-    if len(header) > MAX_OUTLINE:
+class Outline(NamedTuple):
+    """The entries of a header that are looked at."""
+
+    type: str = ""
+    """"" where there is none that is text; likewise `role`."""
+    request: int = 0
+    """The request's number, 0 if there is none that can be read."""
+    protocol: int | None = None
+    role: str = ""
+
+
+class _Entries(msgspec.Struct):
+    type: msgspec.Raw = _ABSENT
+    request: msgspec.Raw = _ABSENT
+    protocol: msgspec.Raw = _ABSENT
+    role: msgspec.Raw = _ABSENT
+
+
+class _Tag(msgspec.Struct):
+    type: str
+
+
+_tag_decoder = msgspec.msgpack.Decoder(_Tag)
+_decoder = msgspec.msgpack.Decoder(_Entries)
+
+
+def tag_of(header: bytes | memoryview) -> str | None:
+    """The entry `type`, "" if it is missing or no text; None for other bytes than a map with text keys."""
+    try:
+        return _tag_decoder.decode(header).type
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return None if (seen := outline(header)) is None else seen.type
+
+
+def outline(header: bytes | memoryview) -> Outline | None:
+    """What can be read of a map with text keys; None for other bytes and for more than `MAX_HEADER`."""
+    if len(header) > MAX_HEADER:
         return None
     try:
-        entries: dict[str, Any] = _decoder.decode(header)
-        return entries
-    except (msgspec.MsgspecError, RecursionError, ValueError, TypeError, OverflowError):
+        entries = _decoder.decode(header)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
+    request = _scalar(entries.request, int)
+    return Outline(
+        _scalar(entries.type, str) or "",
+        request if request is not None and 0 <= request <= MAX_REQUEST else 0,
+        _scalar(entries.protocol, int),
+        _scalar(entries.role, str) or "",
+    )
 
 
-def request_of(entries: Mapping[str, Any]) -> int:
-    """The request's number, 0 if there is none that can be read."""
-    request = entries.get("request", 0)
-    return request if _is_int(request) and 0 <= request <= MAX_REQUEST else 0
-
-
-def hello_refusal(entries: Mapping[str, Any], error: str) -> Goodbye:
+def hello_refusal(seen: Outline, error: str) -> Goodbye:
     """The final GOODBYE for a HELLO of the wrong shape: version first, then role, then what `error` names."""
-    protocol, role = entries.get("protocol"), entries.get("role")
-    known = role if isinstance(role, str) and role in ROLES else "client"
-    if _is_int(protocol) and (refusal := version_refusal(protocol, known)) is not None:
+    known = seen.role if seen.role in ROLES else "client"
+    if seen.protocol is not None and (refusal := version_refusal(seen.protocol, known)) is not None:
         return refusal
-    if isinstance(role, str) and role != known:
-        return Goodbye(Code.ROLE_NOT_ALLOWED, f"role {role[:40]!r} is none of {', '.join(ROLES)}")
+    if seen.role not in ("", known):
+        return Goodbye(Code.ROLE_NOT_ALLOWED, f"role {seen.role[:40]!r} is none of {', '.join(ROLES)}")
     return Goodbye(Code.BAD_MESSAGE, f"this hello cannot be read: {error}"[:2000])
 
 
-def _is_int(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _scalar(raw: msgspec.Raw, kind: type[_T]) -> _T | None:
+    """One number or text; anything else is refused at its first byte."""
+    if len(bytes(raw)) > LONGEST_WORD:
+        return None
+    try:
+        return msgspec.msgpack.decode(raw, type=kind)
+    except (msgspec.MsgspecError, ValueError):
+        return None

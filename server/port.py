@@ -15,7 +15,9 @@ from typing import Any
 
 from protocol.errors import Code
 from protocol.messages import (
-    AnyMessage,
+    MAX_HEADER,
+    MAX_HELLO,
+    TAGS,
     BadMessage,
     Bye,
     Goodbye,
@@ -26,9 +28,10 @@ from protocol.messages import (
     Refused,
     Welcome,
     decode,
+    decode_hello,
     encode,
 )
-from protocol.outline import HELLO, hello_refusal, outline, request_of
+from protocol.outline import HELLO, Outline, hello_refusal, outline, tag_of
 from protocol.sessions import Session, SessionTable, hello_first
 from runtime.logs import Repeated
 from runtime.sockets import Channel, Frame, Socket
@@ -76,7 +79,7 @@ class Port:
         self._name = name
         self.sessions = sessions
         self.channel = Channel(socket, self._on_frames)
-        self._routes = routes
+        self._routes = {_tag(kind): route for kind, route in routes.items()}
         self._figures = figures
         self._on_end = on_end
         self._version = version
@@ -119,50 +122,89 @@ class Port:
             self._read(frames)
 
     def _read(self, frames: list[memoryview]) -> None:
-        peer = bytes(frames[0])
-        try:
-            if len(frames) < 2:
-                raise BadMessage("no frames behind the peer's identity")
-            message = decode(frames[1])
-        except BadMessage as error:
-            self._malformed(peer, str(error))
-            self._answer_malformed(peer, frames[1] if len(frames) > 1 else b"", str(error))
-            return
-        try:
-            self._on_message(peer, message, frames[2:])
-        except BadMessage as error:
-            self._malformed(peer, str(error))
-            self.refuse(peer, Code.BAD_FRAMES, f"{_tag(message)}: {error}", getattr(message, "request", 0))
-
-    def _answer_malformed(self, peer: bytes, header: bytes | memoryview, error: str) -> None:
-        """Tell the sender of a map of the wrong shape; bytes that are no map get no answer."""
-        entries = outline(header)
-        if entries is None:
-            return
-        if entries.get("type") == HELLO:
-            self._refuse_hello(peer, hello_refusal(entries, error))
-        elif self.sessions.touch(peer, self._clock()) is None:
+        """Nothing is decoded before it is known that its sender may send it."""
+        peer, now = bytes(frames[0]), self._clock()
+        header = frames[1] if len(frames) > 1 else b""
+        session = self.sessions.touch(peer, now)
+        longest = MAX_HELLO if session is None else MAX_HEADER
+        if len(header) > longest:
+            reason = f"frame 0 has {len(header)} bytes, expected at most {longest}"
+            self._misfit(peer, session, reason, 0)
+        elif (tag := tag_of(header)) is None:
+            self._malformed(peer, "frame 0 is no MessagePack map with text keys")
+        elif tag == HELLO:
+            self._on_hello(peer, header, now)
+        elif session is None:
             self.send(peer, hello_first())
         else:
-            self.refuse(peer, Code.BAD_MESSAGE, error, request_of(entries))
+            self._on_message(session, tag, header, frames[2:])
 
-    def _on_message(self, peer: bytes, message: AnyMessage, frames: list[memoryview]) -> None:
-        now = self._clock()
-        if isinstance(message, Hello):
-            self._on_hello(peer, message, now)
-            return
-        session = self.sessions.touch(peer, now)
+    def _misfit(
+        self,
+        peer: bytes,
+        session: Session | None,
+        reason: str,
+        request: int,
+        code: Code = Code.BAD_MESSAGE,
+    ) -> None:
+        """Count a message that does not fit, and tell its sender."""
+        self._malformed(peer, reason)
         if session is None:
             self.send(peer, hello_first())
-        elif isinstance(message, Ping):
+        else:
+            self.refuse(peer, code, reason, request)
+
+    def _on_message(
+        self, session: Session, tag: str, header: bytes | memoryview, frames: list[memoryview]
+    ) -> None:
+        peer = _peer(session)
+        if tag == _PING:
             self.send(peer, Pong(self._version()))
-        elif isinstance(message, Bye):
+        elif tag == _BYE:
             self.sessions.leave(peer)
             self._ended(session, "on purpose")
+        elif (refusal := self._objection(session, tag)) is not None:
+            self._misfit(peer, session, refusal[1], _request_in(header), refusal[0])
         else:
-            self._route(session, message, frames)
+            self._handle(session, self._routes[tag], header, frames)
 
-    def _on_hello(self, peer: bytes, hello: Hello, now: float) -> None:
+    def _objection(self, session: Session, tag: str) -> tuple[Code, str] | None:
+        """Why this session may not send messages of this type here, if so."""
+        route = self._routes.get(tag)
+        if route is not None and session.role in route.roles:
+            return None
+        if tag not in TAGS:
+            return Code.BAD_MESSAGE, f"no message has the type {tag[:40]!r}"
+        if route is None:
+            return Code.BAD_MESSAGE, f"{tag} does not belong on the {self._name} port"
+        return Code.ROLE_NOT_ALLOWED, f"a {session.role} may not send {tag}"
+
+    def _handle(
+        self, session: Session, route: Route, header: bytes | memoryview, frames: list[memoryview]
+    ) -> None:
+        peer = _peer(session)
+        try:
+            message = decode(header)
+        except BadMessage as error:
+            self._misfit(peer, session, str(error), _request_in(header))
+            return
+        try:
+            if len(frames) != route.frames:
+                raise BadMessage(f"{len(frames)} frames after the header, expected {route.frames}")
+            route.handler(session, message, frames)
+        except BadMessage as error:
+            number = getattr(message, "request", 0)
+            self._misfit(peer, session, f"{_tag(message)}: {error}", number, Code.BAD_FRAMES)
+        except Exception as error:
+            self.fault(peer, message, error)
+
+    def _on_hello(self, peer: bytes, header: bytes | memoryview, now: float) -> None:
+        try:
+            hello = decode_hello(header)
+        except BadMessage as error:
+            self._malformed(peer, str(error))
+            self._refuse_hello(peer, hello_refusal(outline(header) or Outline(), str(error)))
+            return
         known = self.sessions.get(peer)
         answer = self._join(peer, hello, now)
         self.expire(now)
@@ -186,27 +228,6 @@ class Port:
         self.send(peer, goodbye)
         if (session := self.sessions.leave(peer)) is not None:
             self._ended(session, goodbye.reason)
-
-    def _route(self, session: Session, message: AnyMessage, frames: list[memoryview]) -> None:
-        route = self._routes.get(type(message))
-        if route is None:
-            reason = f"{_tag(message)} does not belong on the {self._name} port"
-            self._malformed(_peer(session), reason)
-            self.refuse(_peer(session), Code.BAD_MESSAGE, reason, getattr(message, "request", 0))
-            return
-        if session.role not in route.roles:
-            reason = f"a {session.role} may not send {_tag(message)}"
-            self._malformed(_peer(session), reason)
-            self.refuse(_peer(session), Code.ROLE_NOT_ALLOWED, reason, getattr(message, "request", 0))
-            return
-        if len(frames) != route.frames:
-            raise BadMessage(f"{len(frames)} frames after the header, expected {route.frames}")
-        try:
-            route.handler(session, message, frames)
-        except BadMessage:
-            raise
-        except Exception as error:
-            self.fault(_peer(session), message, error)
 
     def _malformed(self, peer: bytes, reason: str) -> None:
         self._figures.protocol_errors += 1
@@ -232,9 +253,18 @@ def peer_of(session: Session) -> bytes:
 _peer = peer_of
 
 
-def _tag(message: Message) -> str:
+def _tag(message: Message | type[Message]) -> str:
     """The message's `type` on the wire."""
     return str(message.__struct_config__.tag)
+
+
+_PING, _BYE = _tag(Ping), _tag(Bye)
+
+
+def _request_in(header: bytes | memoryview) -> int:
+    """The request's number in a header that was not decoded."""
+    seen = outline(header)
+    return 0 if seen is None else seen.request
 
 
 def _who(hello: Hello) -> str:

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from msgspec import UNSET, UnsetType
 
 from protocol.errors import Code
-from protocol.messages import GameAck, RelayAck, RelayGame
+from protocol.messages import GameAck, RelayAck, RelayGame, encode
 
-ACKS_PER_MESSAGE = 1024
+MESSAGE_BYTES = 48 * 1024
+"""Bytes of acknowledgements in one RELAY_ACK: with the largest behind them below `MAX_HEADER`."""
+ACK_OVERHEAD = 8
+"""Bytes that MessagePack adds to a pair of peer and acknowledgement, at most."""
 IN_FLIGHT_LIMIT = 4096
 """Games being worked on; more are sent back. The front has at most 256 with us at a time."""
 RETRY_AFTER = 1.0
@@ -82,11 +85,22 @@ class Ingest:
             retry_after = DISK_RETRY_AFTER if done.status == "retry" else 0.0
             ack = GameAck(done.uid, done.status, done.reason[:2000], retry_after, resign_value)
             acks += [(peer, ack) for peer in self._in_flight.pop(done.uid).peers]
-        return [
-            RelayAck(acks[first : first + ACKS_PER_MESSAGE])
-            for first in range(0, len(acks), ACKS_PER_MESSAGE)
-        ]
+        return _messages(acks)
 
     @staticmethod
     def _not_now(message: RelayGame, code: Code, why: str) -> RelayAck:
         return RelayAck([(message.peer, GameAck(message.uid, "retry", f"{code}: {why}", RETRY_AFTER))])
+
+
+def _messages(acks: Sequence[tuple[bytes, GameAck]]) -> list[RelayAck]:
+    """As few messages as their limit in bytes allows."""
+    parts: list[list[tuple[bytes, GameAck]]] = []
+    room = 0
+    for peer, ack in acks:
+        size = len(peer) + len(encode(ack)) + ACK_OVERHEAD
+        if size > room:
+            parts.append([])
+            room = MESSAGE_BYTES
+        parts[-1].append((peer, ack))
+        room -= size
+    return [RelayAck(part) for part in parts]

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import Code
-from protocol.outline import MAX_OUTLINE, hello_refusal, outline, request_of
+from protocol.messages import MAX_HEADER
+from protocol.outline import Outline, hello_refusal, outline, tag_of
 
 pack = msgspec.msgpack.encode
 
@@ -18,7 +19,9 @@ pack = msgspec.msgpack.encode
 def test_a_map_with_text_keys_has_an_outline() -> None:
     """Whatever its entries are."""
     entries = {"type": "evaluate", "request": 17, "rows": "two", "more": [{"a": None}]}
-    assert outline(pack(entries)) == entries
+    assert outline(pack(entries)) == Outline("evaluate", 17)
+    assert outline(pack({"role": "client", "protocol": 7})) == Outline("", 0, 7, "client")
+    assert outline(pack({"type": 5, "role": ["client"], "protocol": "7"})) == Outline()
 
 
 @pytest.mark.parametrize(
@@ -29,17 +32,34 @@ def test_a_map_with_text_keys_has_an_outline() -> None:
 def test_other_bytes_have_none(header: bytes) -> None:
     """They are nobody's message."""
     assert outline(header) is None
+    assert tag_of(header) is None
 
 
 def test_a_header_beyond_all_bounds_is_not_looked_at() -> None:
     """No message of ours has so long a header."""
-    assert outline(pack({"type": "x" * MAX_OUTLINE})) is None
+    assert outline(pack({"type": "x" * MAX_HEADER})) is None
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_raise(header: bytes) -> None:
     """Garbage is the usual case here."""
-    assert outline(header) is None or isinstance(outline(header), dict)
+    seen = outline(header)
+    assert tag_of(header) == (None if seen is None else seen.type)
+
+
+@pytest.mark.parametrize(
+    ("entries", "tag"),
+    [
+        ({"a": 1, "type": "ping"}, "ping"),
+        ({}, ""),
+        ({"type": 3}, ""),
+        ({"type": None}, ""),
+        ({"typ": "x"}, ""),
+    ],
+)
+def test_the_type_is_read_wherever_it_stands(entries: dict[str, Any], tag: str) -> None:
+    """A map without one is still a map."""
+    assert tag_of(pack(entries)) == tag
 
 
 @pytest.mark.parametrize(
@@ -47,7 +67,9 @@ def test_no_bytes_raise(header: bytes) -> None:
 )
 def test_the_number_of_a_request_is_read_if_it_is_one(request_entry: Any, number: int) -> None:
     """0 stands for none."""
-    assert request_of({"request": request_entry}) == number
+    seen = outline(pack({"request": request_entry}))
+    assert seen is not None
+    assert seen.request == number
 
 
 @pytest.mark.parametrize(
@@ -70,6 +92,8 @@ def test_a_hello_is_refused_for_good_with_the_first_thing_wrong(
     entries: dict[str, Any], code: Code, words: str
 ) -> None:
     """The version is judged before fields that another version may have changed."""
-    goodbye = hello_refusal(entries, "the error")
+    seen = outline(pack(entries))
+    assert seen is not None
+    goodbye = hello_refusal(seen, "the error")
     assert (goodbye.code, goodbye.retry_after) == (code, 0.0)
     assert words in goodbye.reason

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.messages import GameAck, RelayAck, RelayGame, encode
-from trainer.ingest import ACKS_PER_MESSAGE, DISK_RETRY_AFTER, Done, Ingest, Job
+from protocol.messages import MAX_HEADER, GameAck, RelayAck, RelayGame, decode, encode
+from trainer.ingest import DISK_RETRY_AFTER, Done, Ingest, Job
 
 SHA, OTHER_SHA = bytes(32), bytes([1]) * 32
 
@@ -76,10 +76,15 @@ def test_failed_commit_asks_to_wait_longer() -> None:
 
 
 def test_large_commits_are_acknowledged_in_several_messages() -> None:
-    """No message carries more acknowledgements than the protocol allows."""
+    """No header is longer than the server reads, and none has less in it than it can."""
     ingest = Ingest()
-    count = ACKS_PER_MESSAGE + 1
-    for number in range(count):
-        ingest.on_game(game(number), b"")
-    messages = ingest.on_done([Done(uid(number), "stored") for number in range(count)])
-    assert [len(message.acks) for message in messages] == [ACKS_PER_MESSAGE, 1]
+    long = "\U0001f600" * 2000
+    for number in range(4096):
+        ingest.on_game(game(number, b"p" * 64), b"")
+    done = [Done(uid(number), "rejected", long if number < 20 else "") for number in range(4096)]
+    messages = ingest.on_done(done)
+    sizes = [len(encode(message)) for message in messages]
+    assert max(sizes) <= MAX_HEADER
+    assert all(decode(encode(message)) == message for message in messages)
+    assert [ack.uid for message in messages for _, ack in message.acks] == [one.uid for one in done]
+    assert all(size > MAX_HEADER // 2 for size in sizes[:-1])
