@@ -234,8 +234,8 @@ class GameAck(Message, frozen=True, tag="game_ack"):
 class RelayGame(Message, frozen=True, tag="relay_game"):
     """PUT_GAME on its way to the trainer. Frame: the record."""
 
-    peer: Annotated[bytes, Meta(max_length=64)]
-    """Where the acknowledgement goes; opaque to the trainer."""
+    peer: Annotated[bytes, Meta(max_length=255)]
+    """Where the acknowledgement goes; opaque to the trainer. ZeroMQ's ids have up to 255 bytes."""
     uid: Uid
     sha256: Sha256
     source: Name

@@ -38,6 +38,7 @@ class Connection:
     `on_message(message, frames)`: every message that is not about the session itself.
     `on_joined(welcome)`: a session has begun, also after each loss: send again what is unanswered.
     `on_lost(reason)`: the session has ended; joining again is under way by itself.
+    `on_unreadable(header, error)`: a message was dropped, as its header could not be decoded.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Connection:
         on_message: OnMessage,
         on_joined: Callable[[Welcome], None] = lambda _: None,
         on_lost: Callable[[str], None] = lambda _: None,
+        on_unreadable: Callable[[memoryview, str], None] = lambda _header, _error: None,
         server: str = "",
         max_wait: float = 0.0,
         limit: int = LEAVES_LIMIT,
@@ -66,6 +68,7 @@ class Connection:
         self._on_message = on_message
         self._on_joined = on_joined
         self._on_lost = on_lost
+        self._on_unreadable = on_unreadable
         self._max_wait = max_wait
         self._unsent_hello: AnyMessage | None = None
         self._changed = asyncio.Event()
@@ -151,6 +154,7 @@ class Connection:
         except BadMessage as error:
             self.bad_messages += 1
             log.warning("dropped a message from %s that is not ours: %s", self._server, error)
+            self._on_unreadable(frames[0], str(error))
             return
         now, joining = time.monotonic(), self.welcome is None
         self._carry_out(self._session.on_message(message, now))

@@ -2,10 +2,17 @@
 
 The front keeps no game: one that cannot be handed on now is answered `retry`, and stays in the spool of
 whoever played it. At most `WINDOW` are with the trainer unacknowledged, so memory is bounded.
+
+The places of the window are shared by session. A session claims places while it holds one, or was sent
+back for want of one less than `CLAIM_SECONDS` ago. With n claims each may hold `WINDOW // n` places, at least
+1 and at most `MOST_UNANSWERED`. So one client can never fill the window. And while n is at most `WINDOW`, a
+session that holds less than its share is given a place as soon as no other holds more than the share: as soon
+as the trainer has answered what the others were given while there were fewer claims.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,6 +21,10 @@ from protocol.messages import GameAck, RelayGame
 
 WINDOW = 256
 """Games that the trainer may hold without having acknowledged them."""
+MOST_UNANSWERED = 16
+"""Games of one session among them (`docs/protocol.md`)."""
+CLAIM_SECONDS = 5.0
+"""For so long a session that was sent back is waited for; it comes again after `RETRY_BUSY`."""
 RETRY_NO_TRAINER = 5.0
 """Seconds after which a client offers a game again when there was no trainer."""
 RETRY_BUSY = 1.0
@@ -48,15 +59,20 @@ Instruction = Relay | Acknowledge
 class GameRelay:
     """Who waits for which game's acknowledgement."""
 
-    def __init__(self, window: int = WINDOW) -> None:
+    def __init__(self, window: int = WINDOW, most_unanswered: int = MOST_UNANSWERED) -> None:
         self.relayed = 0
         """Games handed to a trainer."""
         self.acked = 0
         """Games that a trainer gave a final answer to."""
         self.trainer_present = False
         self._window = window
+        self._most = most_unanswered
         self._in_flight: dict[tuple[bytes, bytes], float] = {}
         """When the game (peer, uid) was handed on."""
+        self._held: Counter[bytes] = Counter()
+        """Places by peer; no zeros."""
+        self._sent_back: dict[bytes, float] = {}
+        """When a peer was last sent back for want of a place, oldest first."""
 
     def __len__(self) -> int:
         return len(self._in_flight)
@@ -68,15 +84,20 @@ class GameRelay:
         since = self._in_flight.get((peer, uid))
         if since is not None and now - since < RELAY_AGAIN:
             return []
-        if since is None and len(self._in_flight) >= self._window:
-            return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
+        if since is None:
+            if self._held[peer] >= self._most:
+                reason = f"{Code.BUSY}: {self._most} games of this session are unanswered already"
+                return [_retry(peer, uid, reason, RETRY_BUSY)]
+            if not self._has_place(peer, now):
+                return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
+            self._held[peer] += 1
+            self.relayed += 1
         self._in_flight[peer, uid] = now
-        self.relayed += since is None
         return [Relay(RelayGame(peer, uid, sha256, SOURCES[role]))]
 
     def undeliverable(self, peer: bytes, uid: bytes) -> list[Instruction]:
         """The trainer could not be given this game: it is gone, or its socket is full."""
-        if self._in_flight.pop((peer, uid), None) is None:
+        if not self._take_back(peer, uid):
             return []
         self.relayed -= 1
         return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
@@ -85,7 +106,7 @@ class GameRelay:
         """The trainer answers. Answers for games that nobody waits for any more are dropped."""
         out: list[Instruction] = []
         for peer, ack in acks:
-            if self._in_flight.pop((peer, ack.uid), None) is not None:
+            if self._take_back(peer, ack.uid):
                 self.acked += ack.status != "retry"
                 out.append(Acknowledge(peer, ack))
         return out
@@ -100,15 +121,45 @@ class GameRelay:
         """The trainer is gone; all that it had not acknowledged is to be offered again."""
         self.trainer_present = False
         waiting, self._in_flight = self._in_flight, {}
+        self._held.clear()
+        self._sent_back.clear()
         return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER) for peer, uid in waiting]
 
     def expire(self, now: float) -> list[Instruction]:
         """Take back the places of games that the trainer never answered."""
         late = [key for key, since in self._in_flight.items() if now - since > GIVE_UP]
-        for key in late:
-            del self._in_flight[key]
+        for peer, uid in late:
+            self._take_back(peer, uid)
         return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY) for peer, uid in late]
 
+    # ---- inside -----------------------------------------------------------------------------
 
-def _retry(peer: bytes, uid: bytes, code: Code, seconds: float) -> Acknowledge:
-    return Acknowledge(peer, GameAck(uid, "retry", code, seconds))
+    def _has_place(self, peer: bytes, now: float) -> bool:
+        """Whether `peer` may hold one place more. If not, its claim is noted."""
+        while self._sent_back:
+            longest = next(iter(self._sent_back))
+            if now - self._sent_back[longest] < CLAIM_SECONDS:
+                break
+            del self._sent_back[longest]
+        self._sent_back.pop(peer, None)
+        held = self._held[peer]
+        others = len(self._sent_back) + sum(
+            other != peer and other not in self._sent_back for other in self._held
+        )
+        if held < max(1, self._window // (others + 1)) and len(self._in_flight) < self._window:
+            return True
+        self._sent_back[peer] = now
+        return False
+
+    def _take_back(self, peer: bytes, uid: bytes) -> bool:
+        """Free the place of a game; False if it had none."""
+        if self._in_flight.pop((peer, uid), None) is None:
+            return False
+        self._held[peer] -= 1
+        if not self._held[peer]:
+            del self._held[peer]
+        return True
+
+
+def _retry(peer: bytes, uid: bytes, reason: str, seconds: float) -> Acknowledge:
+    return Acknowledge(peer, GameAck(uid, "retry", reason, seconds))

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from protocol.errors import Code
-from protocol.messages import GameAck, RelayAck, RelayGame, encode
+from protocol.messages import GameAck, RelayAck, RelayGame, Uid, encode
 
 MESSAGE_BYTES = 48 * 1024
 """Bytes of acknowledgements in one RELAY_ACK: with the largest behind them below `MAX_HEADER`."""
@@ -43,6 +44,16 @@ class Done:
     uid: bytes
     status: str
     reason: str = ""
+
+
+class _Relayed(msgspec.Struct, tag_field="type", tag=RelayGame.__struct_config__.tag):
+    """What an answer to a RELAY_GAME needs."""
+
+    peer: bytes
+    uid: Uid
+
+
+_relayed = msgspec.msgpack.Decoder(_Relayed)
 
 
 @dataclass
@@ -86,6 +97,18 @@ class Ingest:
             ack = GameAck(done.uid, done.status, done.reason[:2000], retry_after, resign_value)
             acks += [(peer, ack) for peer in self._in_flight.pop(done.uid).peers]
         return _messages(acks)
+
+    @staticmethod
+    def on_unreadable(header: bytes | memoryview, reason: str) -> RelayAck | None:
+        """The answer to a RELAY_GAME that cannot be taken as it came: it frees the game's place at the front.
+
+        None for a header that does not say whom to answer.
+        """
+        try:
+            game = _relayed.decode(header)
+        except msgspec.MsgspecError:
+            return None
+        return RelayAck([(game.peer, GameAck(game.uid, "rejected", f"{Code.INTERNAL}: {reason}"[:2000]))])
 
     @staticmethod
     def _not_now(message: RelayGame, code: Code, why: str) -> RelayAck:

@@ -27,6 +27,7 @@ from protocol.messages import (
     WeightsInfo,
     WeightsWanted,
     Welcome,
+    encode,
 )
 from protocol.records import GameRecord
 from runtime.aio import Stop
@@ -69,6 +70,7 @@ class Service:
             on_message=self._on_message,
             on_joined=self._on_joined,
             on_lost=self._on_lost,
+            on_unreadable=self._on_unreadable,
             server=config.address().server,
             limit=BULK_LIMIT,
             hwm=1024,
@@ -174,13 +176,19 @@ class Service:
 
     def _on_game(self, message: RelayGame, frames: list[memoryview]) -> None:
         if len(frames) != 1:
-            log.warning("dropped a game of %d frames, expected 1", len(frames))
+            self._on_unreadable(encode(message), f"a game of {len(frames)} frames, expected 1")
             return
         answer = self._ingest.on_game(message, bytes(frames[0]), has_room=len(self._fresh) < FRESH_LIMIT)
         if isinstance(answer, Job):
             self._jobs.append(answer)
             self._games_came.set()
         elif answer is not None:
+            self._connection.send(answer)
+
+    def _on_unreadable(self, header: bytes | memoryview, reason: str) -> None:
+        answer = self._ingest.on_unreadable(header, reason)
+        if answer is not None:
+            log.error("a game is refused unread: %s", reason)
             self._connection.send(answer)
 
     # ---- games in ----

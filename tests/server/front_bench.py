@@ -73,11 +73,13 @@ def random_leaves(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.n
 class Peer:
     """A bare DEALER: sends what it is told, keeps what comes."""
 
-    def __init__(self, bench: Bench, port: str) -> None:
+    def __init__(self, bench: Bench, port: str, routing_id: bytes = b"") -> None:
         self.bench = bench
         self.inbox: asyncio.Queue[tuple[AnyMessage, list[memoryview]]] = asyncio.Queue()
         socket = bench.context.socket(zmq.DEALER)
         socket.set(zmq.LINGER, 0)
+        if routing_id:
+            socket.set(zmq.ROUTING_ID, routing_id)
         socket.connect(bench.endpoints[port])
         self.channel = Channel(socket, self.on_frames)
         self.channel.start()

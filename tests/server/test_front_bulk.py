@@ -51,6 +51,7 @@ from runtime.sockets import BULK_LIMIT, Channel, subscriber
 from server import bulk_service
 from server.bulk_service import TRAINER_RETRY
 from server.port import peer_of
+from server.relay import MOST_UNANSWERED
 
 
 def test_games_reach_the_trainer_and_acknowledgements_their_worker(play: Play) -> None:
@@ -75,6 +76,41 @@ def test_games_reach_the_trainer_and_acknowledgements_their_worker(play: Play) -
         assert (await client.receive(GameAck))[0] == GameAck(b"c" * 16, "stored")
         trainer.send(TrainerStatus({"games": 2}))
         assert (await trainer.status())["trainer"] == {"games": 2}
+
+    play(scenario)
+
+
+def test_a_game_of_a_peer_with_the_longest_routing_id_is_answered(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        client, trainer = Peer(bench, "bulk", routing_id=b"r" * 255), Peer(bench, "bulk")
+        await trainer.join("trainer")
+        await client.join("client")
+        client.send(PutGame(b"c" * 16, b"s" * 32), b"record")
+        game = (await trainer.receive(RelayGame))[0]
+        trainer.send(RelayAck([(game.peer, GameAck(game.uid, "stored"))]))
+        assert (await client.receive(GameAck))[0] == GameAck(b"c" * 16, "stored")
+
+    play(scenario)
+
+
+def test_a_client_that_sends_all_its_games_at_once_leaves_places_to_others(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        greedy, modest, trainer = (Peer(bench, "bulk") for _ in range(3))
+        await trainer.join("trainer")
+        await greedy.join("client")
+        await modest.join("client")
+        for number in range(300):
+            greedy.send(PutGame(number.to_bytes(16, "big"), b"s" * 32), b"record")
+        for _ in range(300 - MOST_UNANSWERED):
+            ack = (await greedy.receive(GameAck))[0]
+            assert (ack.status, ack.reason.split(":")[0]) == ("retry", Code.BUSY)
+        modest.send(PutGame(b"m" * 16, b"s" * 32), b"record")
+        relayed = [(await trainer.receive(RelayGame))[0] for _ in range(MOST_UNANSWERED + 1)]
+        assert relayed[-1].uid == b"m" * 16
+        trainer.send(RelayAck([(relayed[-1].peer, GameAck(b"m" * 16, "stored"))]))
+        assert (await modest.receive(GameAck))[0].status == "stored"
 
     play(scenario)
 

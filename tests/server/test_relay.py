@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
-from server.relay import GIVE_UP, RELAY_AGAIN, Acknowledge, GameRelay, Relay
+from server.relay import (
+    CLAIM_SECONDS,
+    GIVE_UP,
+    MOST_UNANSWERED,
+    RELAY_AGAIN,
+    RETRY_BUSY,
+    WINDOW,
+    Acknowledge,
+    GameRelay,
+    Relay,
+)
 
 A, B = b"peer-a", b"peer-b"
 UID, OTHER = b"u" * 16, b"v" * 16
@@ -86,3 +101,131 @@ def test_a_trainer_that_never_answers_does_not_hold_its_window_for_ever() -> Non
     relay.put(A, "worker", UID, SHA, 0.0)
     assert relay.expire(GIVE_UP) == []
     assert statuses(relay.expire(GIVE_UP + 1)) == [(A, "retry")]
+
+
+def number(of: int) -> bytes:
+    return of.to_bytes(16, "big")
+
+
+def busy(peer: bytes, uid: bytes) -> list:
+    return [Acknowledge(peer, GameAck(uid, "retry", Code.TRAINER_BUSY, RETRY_BUSY))]
+
+
+def test_a_session_holds_sixteen_places_and_no_more() -> None:
+    relay = relay_with_trainer()
+    for game in range(MOST_UNANSWERED):
+        assert isinstance(relay.put(A, "client", number(game), SHA, 0.0)[0], Relay)
+    reason = f"{Code.BUSY}: 16 games of this session are unanswered already"
+    assert relay.put(A, "client", UID, SHA, 0.0) == [
+        Acknowledge(A, GameAck(UID, "retry", reason, RETRY_BUSY))
+    ]
+    relay.trainer_acked([(A, GameAck(number(3), "stored"))])
+    assert relay.put(A, "client", UID, SHA, 0.0) == [Relay(RelayGame(A, UID, SHA, "clients"))]
+
+
+def test_a_thousand_sessions_that_ask_in_turn_get_a_place_each_until_the_window_is_full() -> None:
+    relay = relay_with_trainer()
+    given = []
+    for asked in range(4):
+        for client in range(1000):
+            peer = number(client)
+            if isinstance(relay.put(peer, "client", number(asked), SHA, 1.0)[0], Relay):
+                given.append(peer)
+    assert len(relay) == WINDOW
+    assert len(given) == WINDOW
+    assert max(given.count(peer) for peer in set(given)) <= MOST_UNANSWERED
+
+
+def test_places_that_are_answered_go_to_who_holds_less_than_its_share() -> None:
+    """Two take half of the window each; a third is sent back, and gets what is freed before they do."""
+    relay = GameRelay(window=12, most_unanswered=12)
+    relay.trainer_joined()
+    for game in range(6):
+        relay.put(A, "client", number(game), SHA, 0.0)
+        relay.put(B, "client", number(game), SHA, 0.0)
+    third = b"peer-c"
+    assert relay.put(third, "client", UID, SHA, 1.0) == busy(third, UID)
+    relay.trainer_acked([(A, GameAck(number(0), "stored"))])
+    assert relay.put(A, "client", OTHER, SHA, 1.5) == busy(A, OTHER)
+    assert relay.put(third, "client", UID, SHA, 2.0) == [Relay(RelayGame(third, UID, SHA, "clients"))]
+
+
+def test_a_session_that_does_not_come_back_is_not_waited_for() -> None:
+    relay = GameRelay(window=2, most_unanswered=2)
+    relay.trainer_joined()
+    relay.put(A, "client", number(1), SHA, 0.0)
+    relay.put(A, "client", number(2), SHA, 0.0)
+    assert relay.put(B, "client", UID, SHA, 1.0) == busy(B, UID)
+    relay.trainer_acked([(A, GameAck(number(1), "stored"))])
+    assert relay.put(A, "client", number(3), SHA, CLAIM_SECONDS) == busy(A, number(3))
+    answer = relay.put(A, "client", number(3), SHA, 1.0 + CLAIM_SECONDS)
+    assert answer == [Relay(RelayGame(A, number(3), SHA, "clients"))]
+
+
+class Crowd(RuleBasedStateMachine):
+    """Clients that ask as they like, and a trainer that answers as it likes, against a slow twin."""
+
+    WINDOW, MOST = 8, 3
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relay = GameRelay(self.WINDOW, self.MOST)
+        self.relay.trainer_joined()
+        self.now = 0.0
+        self.games = 0
+        self.held: list[tuple[bytes, bytes]] = []
+        self.sent_back: dict[bytes, float] = {}
+
+    def holds(self, peer: bytes) -> int:
+        return sum(holder == peer for holder, _ in self.held)
+
+    def share(self, asking: bytes) -> int:
+        back = {peer for peer, since in self.sent_back.items() if self.now - since < CLAIM_SECONDS}
+        return max(1, self.WINDOW // len({asking} | back | {peer for peer, _ in self.held}))
+
+    @rule(peer=st.sampled_from([b"p%d" % n for n in range(11)]))
+    def put(self, peer: bytes) -> None:
+        self.games += 1
+        uid, holds, share = number(self.games), self.holds(peer), self.share(peer)
+        (answer,) = self.relay.put(peer, "client", uid, SHA, self.now)
+        if isinstance(answer, Relay):
+            assert holds < min(self.MOST, share)
+            assert len(self.held) < self.WINDOW
+            self.held.append((peer, uid))
+            self.sent_back.pop(peer, None)
+            return
+        claims = {holder for holder, _ in self.held} | {peer}
+        others_keep_to_it = all(self.holds(other) <= share for other in claims)
+        if share * len(claims) <= self.WINDOW and others_keep_to_it:
+            assert holds >= min(self.MOST, share), "below its share, and yet sent back"
+        if holds < self.MOST:
+            self.sent_back[peer] = self.now
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def trainer_answers(self, data: st.DataObject) -> None:
+        peer, uid = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
+        ack = GameAck(uid, "stored")
+        assert self.relay.trainer_acked([(peer, ack)]) == [Acknowledge(peer, ack)]
+
+    @precondition(lambda self: self.held)
+    @rule()
+    def trainer_is_gone(self) -> None:
+        assert {i.ack.uid for i in self.relay.trainer_left()} == {uid for _, uid in self.held}
+        self.relay.trainer_joined()
+        self.held, self.sent_back = [], {}
+
+    @rule(seconds=st.sampled_from([0.5, CLAIM_SECONDS, GIVE_UP + 1]))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        late = {(i.peer, i.ack.uid) for i in self.relay.expire(self.now)}
+        self.held = [game for game in self.held if game not in late]
+
+    @invariant()
+    def nobody_has_more_than_it_may(self) -> None:
+        assert len(self.relay) == len(self.held) <= self.WINDOW
+        assert all(self.holds(peer) <= self.MOST for peer, _ in self.held)
+
+
+Crowd.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+TestCrowd = Crowd.TestCase

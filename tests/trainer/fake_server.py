@@ -51,7 +51,11 @@ class FakeServer:
         self.figures: dict[str, object] = {}
 
     def send(self, message: Message, *frames: bytes) -> None:
-        assert self._channel.send([self.trainer, encode(message), *frames])
+        self.send_raw(encode(message), *frames)
+
+    def send_raw(self, header: bytes, *frames: bytes) -> None:
+        """A message with any header."""
+        assert self._channel.send([self.trainer, header, *frames])
 
     def _on_message(self, frames: list[memoryview]) -> None:
         self.trainer = bytes(frames[0])

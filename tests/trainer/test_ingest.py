@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
 from protocol.messages import MAX_HEADER, GameAck, RelayAck, RelayGame, decode, encode
 from trainer.ingest import DISK_RETRY_AFTER, Done, Ingest, Job
 
@@ -88,3 +92,23 @@ def test_large_commits_are_acknowledged_in_several_messages() -> None:
     assert all(decode(encode(message)) == message for message in messages)
     assert [ack.uid for message in messages for _, ack in message.acks] == [one.uid for one in done]
     assert all(size > MAX_HEADER // 2 for size in sizes[:-1])
+
+
+@given(st.binary(min_size=1, max_size=255))
+def test_a_game_of_any_peer_can_be_read(peer: bytes) -> None:
+    """Routing ids of ZeroMQ have up to 255 bytes, which the peer may choose."""
+    assert decode(encode(game(peer=peer))) == game(peer=peer)
+
+
+def test_a_game_that_cannot_be_read_is_answered_so_that_its_place_is_free() -> None:
+    """Whatever else is wrong with its header."""
+    header = {"type": "relay_game", "peer": b"a" * 400, "uid": uid(1), "sha256": b"short", "source": 5}
+    answer = Ingest().on_unreadable(msgspec.msgpack.encode(header), "no such source")
+    assert answer == RelayAck([(b"a" * 400, GameAck(uid(1), "rejected", "internal: no such source"))])
+
+
+def test_nobody_is_answered_for_what_is_no_game() -> None:
+    """Another message, a game without uid, no message at all."""
+    for entries in ({"type": "status"}, {"type": "relay_game", "peer": b"a", "uid": b"short"}, [1]):
+        assert Ingest().on_unreadable(msgspec.msgpack.encode(entries), "why") is None
+    assert Ingest().on_unreadable(b"\xc1", "why") is None

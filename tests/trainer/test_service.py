@@ -81,6 +81,36 @@ def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: 
     assert json.loads((folder / "figures.jsonl").read_text().splitlines()[0])["trainer/games"] > 0
 
 
+def test_a_game_that_the_trainer_cannot_read_is_answered(tmp_path: Path) -> None:
+    """Else it would keep its place among the unanswered ones."""
+    headers = [
+        {
+            "type": "relay_game",
+            "peer": b"p" * 300,
+            "uid": bytes(16),
+            "sha256": bytes(32),
+            "source": "clients",
+        },
+        {"type": "relay_game", "peer": b"p", "uid": b"2" * 16, "sha256": bytes(32), "source": "clients"},
+    ]
+
+    async def scenario() -> FakeServer:
+        server, trainer = a_server_and_trainer(tmp_path, welcome())
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await server.until(lambda: server.trainer)
+            for header, frames in zip(headers, ([b"record"], [b"re", b"cord"]), strict=True):
+                server.send_raw(msgspec.msgpack.encode(header), *frames)
+            await server.until(lambda: len(server.acks) == 2)
+            stop.request()
+        server.close()
+        return server
+
+    acks = asyncio.run(scenario()).acks
+    assert [(ack.status, ack.reason.split(":")[0]) for ack in acks.values()] == [("rejected", "internal")] * 2
+
+
 def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:
     """What a trainer that cannot work with this server ends with."""
 
