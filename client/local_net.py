@@ -47,7 +47,7 @@ class LocalNet:
 
         with self._between_batches:
             try:
-                self._inference.load(path)
+                self._inference.load(path, info.sha256)
             except BadWeights as error:
                 return str(error)
             # The announced version counts, not the file's: older weights may be announced as new ones.

@@ -73,15 +73,15 @@ class Spool:
         return self.games >= self._max_games or self.bytes >= self._max_bytes
 
     def open(self) -> list[bytes]:
-        """Uids of the games a previous run left, oldest first. Removes half-written files, sets aside
-        unreadable ones."""
+        """Uids of the games a previous run left, oldest first. Removes half-written files, sets aside damaged
+        ones; a file that the disk does not let us read now stays among the others."""
         (self.folder / REJECTED).mkdir(parents=True, exist_ok=True)
         self.games = self.bytes = 0
         for path in self.folder.glob("*.tmp"):
             path.unlink()
         found = []
         for path in sorted(self.folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns):
-            reason = self._fault(path)
+            reason = self._fault_now(path)
             if reason:
                 self._set_aside(path, reason)
                 continue
@@ -146,6 +146,13 @@ class Spool:
         except BadRecord as error:
             return str(error)
         return "" if record.uid.hex() == path.stem else f"holds game {record.uid.hex()}"
+
+    def _fault_now(self, path: Path) -> str:
+        try:
+            return self._fault(path)
+        except OSError as error:
+            log.error("game %s cannot be read now, and is offered later: %s", path.stem, error)
+            return ""
 
     def _set_aside(self, path: Path, reason: str) -> None:
         target = path.parent / REJECTED / path.name

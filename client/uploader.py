@@ -162,9 +162,8 @@ class Uploader:
             try:
                 self._carry_out_one(instruction, games, gone)
             except OSError as error:
+                # One that cannot be read now is offered again after the usual timeout, as if it were lost.
                 log.error("game %s stays in the spool: %s", instruction.uid.hex(), error)
-                if isinstance(instruction, Put):
-                    gone.append(instruction.uid)
         return written, games, gone
 
     def _carry_out_one(self, instruction: Instruction, games: list[SpooledGame], gone: list[bytes]) -> None:

@@ -108,9 +108,10 @@ class Inference:
             return f"{self.device} {torch.cuda.get_device_name(self.device)}{self._engine_name()}"
         return f"cpu{self._engine_name()}"
 
-    def load(self, path: Path | str) -> WeightsMeta:
-        """Take the weights in a file. BadWeights, and the old ones stay, when they cannot be used."""
-        network, meta = load(path, game=self.game, history=self.history)
+    def load(self, path: Path | str, sha256: bytes | None = None) -> WeightsMeta:
+        """Take the weights in a file, if it has this hash (see `net.weights.load`). BadWeights, and the old
+        ones stay, when they cannot be used."""
+        network, meta = load(path, game=self.game, history=self.history, sha256=sha256)
         self.use(network, meta)
         return meta
 

@@ -68,12 +68,20 @@ def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def load(path: Path | str, *, game: Game, history: int) -> tuple[Network, WeightsMeta]:
-    """The network in a file, in eval mode on the CPU. BadWeights when it cannot be used for this game."""
+def load(
+    path: Path | str, *, game: Game, history: int, sha256: bytes | None = None
+) -> tuple[Network, WeightsMeta]:
+    """The network in a file, in eval mode on the CPU. BadWeights when it cannot be used for this game.
+
+    `sha256`: what was announced, 32 bytes, checked against the very bytes that are used; a disk may have
+    changed them since they were stored, to numbers that look like any others. None: not known.
+    """
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise BadWeights(f"{path}: cannot be read: {error.strerror}") from error
+    if sha256 is not None and (found := hashlib.sha256(data).digest()) != sha256:
+        raise BadWeights(f"{path} is damaged: its sha256 is {found.hex()}, expected {sha256.hex()}")
     try:
         return from_bytes(data, game=game, history=history)
     except BadWeights as error:

@@ -51,7 +51,7 @@ class Network(Protocol):
 
     @property
     def device_name(self) -> str: ...
-    def load(self, path: str) -> Any: ...
+    def load(self, path: str, sha256: bytes) -> Any: ...
     def submit(
         self,
         features: npt.NDArray[np.uint64],
@@ -146,7 +146,7 @@ class EvaluatorLoop:
             self._answer_oldest()
         described = self._network.target_rows, self._network.device_name
         try:
-            self._network.load(message.path)
+            self._network.load(message.path, message.sha256)
         except self._bad_weights as error:
             log.warning("weights %d are refused: %s", message.version, error)
             self._send(WeightsRefused(message.version, str(error)[:2000]))

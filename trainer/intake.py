@@ -11,7 +11,7 @@ from games.spec import Game
 from protocol.errors import Code
 from protocol.records import BadRecord, GameRecord, from_bytes, sha256
 from trainer.ingest import Done, Job
-from trainer.store import CONFLICT, DUPLICATE, RETRY, STORED, Entry, Reject, Store
+from trainer.store import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
 from trainer.verify import Expected, Rejection, Verifier
 
 log = logging.getLogger(__name__)
@@ -55,24 +55,31 @@ class Intake:
         records: list[GameRecord] = []
         entries: list[Entry] = []
         rejects: list[Reject] = []
-        done: list[Done] = []
         for job in jobs:
             checked = self._check(job, newest_version)
             if isinstance(checked, Rejection):
-                self.rejected[str(checked.code)] += 1
                 rejects.append(
                     Reject(job.uid, job.sha256, job.source, checked.code, checked.reason, job.data)
                 )
-                done.append(Done(job.uid, "rejected", str(checked)))
             else:
                 records.append(checked)
                 entries.append(_entry(job, checked))
         statuses = self._store.commit(entries, rejects)
-        done += [
-            Done(entry.uid, status, _REASONS[status]) for entry, status in zip(entries, statuses, strict=True)
+        of_entries, of_rejects = statuses[: len(entries)], statuses[len(entries) :]
+        done = [
+            Done(entry.uid, status, _REASONS[status])
+            for entry, status in zip(entries, of_entries, strict=True)
         ]
-        stored = [record for record, status in zip(records, statuses, strict=True) if status == STORED]
+        done += map(self._refuse, rejects, of_rejects)
+        stored = [record for record, status in zip(records, of_entries, strict=True) if status == STORED]
         return Committed(done, stored, self._store.newest)
+
+    def _refuse(self, reject: Reject, status: str) -> Done:
+        """A refusal counts, and is told, once it is on the disk; else the game is sent back."""
+        if status != REJECTED:
+            return Done(reject.uid, status, _REASONS[status])
+        self.rejected[str(reject.code)] += 1
+        return Done(reject.uid, status, f"{reject.code}: {reject.reason}")
 
     def _check(self, job: Job, newest_version: int) -> GameRecord | Rejection:
         try:

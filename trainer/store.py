@@ -21,10 +21,11 @@ import apsw
 import zstandard
 
 from runtime.exits import Exit, Fatal
+from trainer.store_errors import NO_DAMAGE
 
 log = logging.getLogger(__name__)
 
-STORED, DUPLICATE, CONFLICT, RETRY = "stored", "duplicate", "conflict", "retry"
+STORED, DUPLICATE, CONFLICT, REJECTED, RETRY = "stored", "duplicate", "conflict", "rejected", "retry"
 """What `commit` says of each game; the words of GAME_ACK."""
 
 COMPRESSION_LEVEL = 3
@@ -137,6 +138,12 @@ class Store:
         try:
             self._connection = _connect(path, read_only=False)
             self._prepare(game)
+        except NO_DAMAGE as error:
+            raise Fatal(
+                f"cannot open the game store {path} at the moment: {error or 'out of memory'}. Free space or "
+                "memory, end what locks it, or make the folder writable; then start again.",
+                Exit.DISK,
+            ) from error
         except apsw.Error as error:
             raise Fatal(
                 f"cannot open the game store {path}: {error}. "
@@ -144,6 +151,8 @@ class Store:
                 Exit.BAD_DATA,
             ) from error
         self.totals = self._count()
+        self.newest = self._read_newest()
+        """`seq` of the newest game, 0 when there is none."""
 
     def _prepare(self, game: str) -> None:
         execute = self._connection.execute
@@ -163,14 +172,18 @@ class Store:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """All or nothing. On a full disk SQLite itself rolls back, so there may be nothing left to do."""
+        self._roll_back()  # one that failed itself
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            self._roll_back()
             raise
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def _count(self) -> Totals:
         totals = Totals()
@@ -182,13 +195,12 @@ class Store:
             totals.add(source, (low, high), outcome, reason, plies, games)
         return totals
 
-    @property
-    def newest(self) -> int:
-        """`seq` of the newest game, 0 when there is none."""
+    def _read_newest(self) -> int:
         return int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM games").fetchone()[0])
 
     def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
-        """Store all in one transaction; a status for each entry, `retry` for all when the disk fails.
+        """Store all in one transaction; a status for each entry, then for each reject. `retry` for all when
+        the file cannot be written at the moment: nothing of it may be acknowledged then.
 
         When this returns, every `stored` game is on the disk. Raises Fatal when the file is damaged.
         """
@@ -197,24 +209,26 @@ class Store:
                 statuses = [self._insert(entry) for entry in entries]
                 for reject in rejects:
                     self._insert_reject(reject)
-        except (apsw.FullError, apsw.IOError, apsw.BusyError, apsw.ReadOnlyError) as error:
+                newest = self._read_newest()
+        except NO_DAMAGE as error:
             log.error(
                 "games are NOT being stored: %s (%s). Free space or end what locks it; the games wait.",
-                error,
+                error or "out of memory",
                 self._path,
             )
-            return [RETRY] * len(entries)
+            return [RETRY] * (len(entries) + len(rejects))
         except apsw.Error as error:
             raise Fatal(
                 f"the game store {self._path} is damaged: {error}. Restore it from a backup, or move it away "
                 "to start a new one; clients keep the games that were not acknowledged.",
                 Exit.BAD_DATA,
             ) from error
+        self.newest = newest
         for entry, status in zip(entries, statuses, strict=True):
             if status == STORED:
                 versions = (entry.version_min, entry.version_max)
                 self.totals.add(entry.source, versions, entry.outcome, entry.reason, entry.plies)
-        return statuses
+        return statuses + [REJECTED] * len(rejects)
 
     def _insert(self, entry: Entry) -> str:
         execute = self._connection.execute

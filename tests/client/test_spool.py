@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,26 @@ def test_a_file_that_rots_while_it_waits_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / f"{uid(1).hex()}.game").write_bytes(b"rot")
     assert spool.read(uid(1)) is None
     assert (spool.games, spool.rejected) == (0, 1)
+
+
+def test_a_file_that_cannot_be_read_now_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays among the games that wait, and reading it later gives the game."""
+    fill(opened(tmp_path), 1)
+    read = Path.read_bytes
+
+    def no_descriptor(_: Path) -> bytes:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Path, "read_bytes", no_descriptor)
+    spool = Spool(tmp_path)
+    assert spool.open() == [uid(1)]
+    with pytest.raises(OSError, match="Too many"):
+        spool.read(uid(1))
+    monkeypatch.setattr(Path, "read_bytes", read)
+    assert spool.read(uid(1)) is not None
+    assert (spool.games, spool.rejected) == (1, 0)
 
 
 def test_deleting_and_setting_aside_make_room(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -103,6 +104,34 @@ def test_a_rejected_game_is_kept_aside_with_its_reason(tmp_path: Path) -> None:
     with_uploader(Spool(tmp_path), scenario)
     reason = (tmp_path / "rejected" / f"{uid(1).hex()}.reason").read_text()
     assert reason == "rejected: illegal_action: ply 0\n"
+
+
+def test_a_game_that_could_not_be_read_once_is_offered_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptor was free, the disk did not answer: nothing is wrong with the game."""
+    read, failures = (
+        Spool.read,
+        [OSError(errno.EMFILE, "Too many open files"), OSError(errno.EIO, "I/O error")],
+    )
+
+    def failing_twice(spool: Spool, name: bytes) -> SpooledGame | None:
+        if failures:
+            raise failures.pop()
+        return read(spool, name)
+
+    monkeypatch.setattr(Spool, "read", failing_twice)
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        await uploader.keep(record(1))
+        uploader.joined()
+        assert await server.expect(1) == [uid(1)]
+        uploader.acknowledged(GameAck(uid(1), "stored"))
+        await uploader.quiet.wait()
+        assert on_disk(tmp_path) == set()
+
+    with_uploader(Spool(tmp_path), scenario, Uploads(timeout=0.02))
+    assert failures == []
 
 
 def test_an_unacknowledged_game_is_sent_again(tmp_path: Path) -> None:

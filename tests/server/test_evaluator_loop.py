@@ -42,7 +42,8 @@ class CountingNetwork:
         self.events: list[str] = []
         self.submitted = 0
 
-    def load(self, path: str) -> None:
+    def load(self, path: str, sha256: bytes) -> None:
+        assert sha256 == b"s" * 32
         if path == "bad":
             raise BadFile("not finite")
         self.target_rows = 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
+import apsw
 import numpy as np
 import pytest
 
@@ -69,3 +70,21 @@ def test_fault_in_checking_refuses_the_game(intake: Intake, monkeypatch: pytest.
     monkeypatch.setattr(intake._verifier, "check", lambda *_: 1 / 0)
     result = intake.process([job(game(1))], newest_version=0)
     assert result.done[0].reason.startswith("internal:")
+
+
+def test_a_refusal_is_told_only_when_it_is_on_the_disk(intake: Intake, tmp_path: Path) -> None:
+    """While another process holds the file every game of a batch is sent back; nothing is counted yet."""
+    false = dataclasses.replace(game(2), outcome=-game(2).outcome or 1)
+    jobs = [job(game(1)), job(false)]
+    intake._store._connection.set_busy_timeout(0)
+    other = apsw.Connection(str(tmp_path / "games.db"))
+    other.execute("BEGIN IMMEDIATE")
+    assert {(done.status, done.reason) for done in intake.process(jobs, 0).done} == {
+        ("retry", "the trainer's disk does not take it at the moment")
+    }
+    assert intake.rejected == {}
+    only = intake.process(jobs[1:], 0)
+    assert ([done.status for done in only.done], only.last_seq) == (["retry"], 0)
+    other.execute("ROLLBACK")
+    assert sorted(done.status for done in intake.process(jobs, 0).done) == ["rejected", "stored"]
+    assert intake.rejected == {"wrong_outcome": 1}

@@ -9,10 +9,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import apsw
 import pytest
 
 from runtime.exits import Exit, Fatal
-from trainer.store import CONFLICT, DUPLICATE, RETRY, STORED, Entry, Reject, Store, StoreReader
+from trainer.store import (
+    CONFLICT,
+    DUPLICATE,
+    REJECTED,
+    RETRY,
+    STORED,
+    Entry,
+    Reject,
+    Store,
+    StoreReader,
+)
 
 
 def entry(
@@ -114,6 +125,58 @@ def test_damage_while_running_ends_the_trainer(store: Store, tmp_path: Path) -> 
     with pytest.raises(Fatal) as caught:
         Store(path, "g").commit([entry(n) for n in range(100)])
     assert caught.value.code == Exit.BAD_DATA
+
+
+WAIT = {
+    "AbortError", "BusyError", "CantOpenError", "FullError", "IOError", "InterruptError", "LockedError",
+    "NoLFSError", "NoMemError", "PermissionsError", "ProtocolError", "ReadOnlyError", "SchemaChangeError",
+}  # fmt: skip
+"""Errors of SQLite that leave the file as it was."""
+ERRORS = [
+    getattr(apsw, name)
+    for name in dir(apsw)
+    if isinstance(getattr(apsw, name), type) and issubclass(getattr(apsw, name), apsw.Error)
+]
+
+
+class Failing:
+    """A connection on which writing a game fails."""
+
+    def __init__(self, connection: apsw.Connection, error: BaseException) -> None:
+        self._connection, self._error = connection, error
+
+    def execute(self, sql: str, *bindings: object) -> object:
+        if "INTO games" in sql:
+            raise self._error
+        return self._connection.execute(sql, *bindings)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+
+@pytest.mark.parametrize("kind", [*ERRORS, MemoryError], ids=lambda kind: kind.__name__)
+def test_only_damage_ends_the_trainer(store: Store, kind: type[Exception]) -> None:
+    """Other errors send the games back, those refused too, and the next commit takes them."""
+    whole = store._connection
+    store._connection = Failing(whole, kind("told"))
+    batch = [entry(1)], [Reject(bytes(16), bytes(32), "clients", "bad_hash", "why", b"data")]
+    if kind.__name__ in WAIT or kind is MemoryError:
+        assert store.commit(*batch) == [RETRY, RETRY]
+        assert (store.newest, store.totals.positions) == (0, 0)
+        store._connection = whole
+        assert store.commit(*batch) == [STORED, REJECTED]
+    else:
+        with pytest.raises(Fatal, match=r"damaged: .*told") as caught:
+            store.commit(*batch)
+        assert caught.value.code == Exit.BAD_DATA
+
+
+def test_a_store_that_cannot_be_opened_now_is_not_called_damaged(tmp_path: Path) -> None:
+    """The process may be started again as it is: a folder in the way of the file is SQLITE_CANTOPEN."""
+    (tmp_path / "games.db").mkdir()
+    with pytest.raises(Fatal, match="at the moment") as caught:
+        Store(tmp_path / "games.db", "g")
+    assert caught.value.code == Exit.DISK
 
 
 _WRITER = """
