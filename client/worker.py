@@ -27,7 +27,6 @@ from protocol.messages import PROTOCOL_VERSION, AnyMessage, GameAck, Hello, Welc
 from runtime import aio, logs
 from runtime.connection import Connection
 from runtime.exits import Exit, Fatal, guarded
-from runtime.processes import die_with_parent
 from runtime.sockets import BULK_LIMIT, Channel, new_context, subscriber
 from search.warm import warm
 
@@ -254,7 +253,6 @@ class Worker:
 
 def main() -> int:
     """Entry point of the process."""
-    die_with_parent()
     options = parse()
     logs.set_up(f"worker-{options.index}" if options.role == "worker" else f"client-{options.index}")
 

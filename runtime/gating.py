@@ -11,6 +11,9 @@ from fractions import Fraction
 
 import msgspec
 
+PROGRESS_SECONDS = 30.0
+"""A gate that computes repeats its report so often, also while no game ends: silence means that it hangs."""
+
 
 class GateReport(msgspec.Struct, frozen=True):
     """The games of a gate so far, seen from the candidate; one JSON line each time there are more."""

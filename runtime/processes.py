@@ -1,50 +1,30 @@
 """Child processes: started fresh (never forked), watched, restarted with back-off, ended in two stages.
 
 A child has its own session, so that Ctrl-C in a terminal reaches only the parent, which then ends its
-children in order. A child that calls `die_with_parent` never outlives a parent that was killed.
+children in order. It never outlives a parent that was killed (`runtime.child_process`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import logging
-import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runtime.aio import Stop
-from runtime.config import without_settings
+from runtime.child_process import BACKOFF_FIRST, BACKOFF_LONGEST, ChildProcess, start_patiently
 from runtime.exits import NOT_RETRIED, Exit, Fatal
 
 log = logging.getLogger(__name__)
 
-PARENT_VARIABLE = "AZSELFPLAY_PARENT_PID"
-"""Set for every child; a process started by hand has it not, and may outlive its shell."""
-BACKOFF_FIRST = 0.5
-BACKOFF_LONGEST = 30.0
-"""Seconds between a child's end and its next start, doubling from the first to the longest."""
 HEALTHY_AFTER = 60.0
 """Seconds alive after which the back-off begins anew."""
 TAIL = 4096
 """Bytes of a child's last output kept, for the message of a child that must not be restarted."""
-
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent(death_signal: int = signal.SIGKILL) -> None:
-    """First thing in a child's main: get `death_signal` when the parent dies. Else does nothing."""
-    parent = os.environ.pop(PARENT_VARIABLE, "")
-    if not parent or not sys.platform.startswith("linux"):
-        return
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(death_signal), 0, 0, 0)
-    if os.getppid() != int(parent):  # it died before the call above
-        sys.exit(Exit.INTERRUPTED)
 
 
 def python_module(module: str, *flags: str) -> list[str]:
@@ -156,6 +136,8 @@ class Children:
         while not stop.finishing.is_set():
             started = time.monotonic()
             code = await self._run_once(child, stop)
+            if code is None:
+                return
             if child.on_exit is not None:
                 child.on_exit(code)
             if stop.finishing.is_set():
@@ -173,21 +155,21 @@ class Children:
                 await asyncio.wait_for(stop.finishing.wait(), delay)
             delay = min(2 * delay, BACKOFF_LONGEST)
 
-    async def _run_once(self, child: Child, stop: Stop) -> int:
-        """The exit code of one process, which is gone when this returns or is cancelled."""
+    async def _run_once(self, child: Child, stop: Stop) -> int | None:
+        """The exit code of one process, which is gone when this returns or is cancelled.
+
+        None when the stop came before it could be started.
+        """
         child.tail.clear()
-        process = await asyncio.create_subprocess_exec(
-            *child.argv,
-            env={**without_settings(os.environ), **child.env, PARENT_VARIABLE: str(os.getpid())},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
+        process = await start_patiently(
+            child.name, child.argv, child.env, stop=stop.finishing, backoff=self._backoff
         )
+        if process is None:
+            return None
         child.pid = process.pid
         child.starts += 1
         try:
-            async with asyncio.TaskGroup() as group:
+            async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
                 ender = group.create_task(self._end_on_stop(process, stop))
                 copier = group.create_task(_copy_output(process, child))
                 code = await process.wait()
@@ -197,29 +179,18 @@ class Children:
                 copier.cancel()
         finally:
             child.pid = None
-            if process.returncode is None:
-                _kill_group(process)
-                await process.wait()
         return code
 
-    async def _end_on_stop(self, process: asyncio.subprocess.Process, stop: Stop) -> None:
+    async def _end_on_stop(self, process: ChildProcess, stop: Stop) -> None:
         await stop.finishing.wait()
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
+        process.terminate()
         await asyncio.sleep(self._grace)
         log.warning("process %d did not end within %.0f s: killing it", process.pid, self._grace)
-        _kill_group(process)
+        process.kill()
 
 
-async def _copy_output(process: asyncio.subprocess.Process, child: Child) -> None:
-    assert process.stdout is not None
+async def _copy_output(process: ChildProcess, child: Child) -> None:
     while output := await process.stdout.read(65_536):
         child.tail += output
         del child.tail[:-TAIL]
         child.sink(output)
-
-
-def _kill_group(process: asyncio.subprocess.Process) -> None:
-    """SIGKILL to the child and whatever it started in its session."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)

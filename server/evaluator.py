@@ -31,7 +31,6 @@ from protocol.messages import (
 )
 from runtime import logs
 from runtime.exits import Exit, Fatal, guarded
-from runtime.processes import die_with_parent
 from runtime.sockets import Socket, dealer, new_context, receive
 from server.devices import choose_devices
 from server.evaluators import FRAME_LIMIT
@@ -199,8 +198,7 @@ def make_network(options: argparse.Namespace) -> tuple[Network, int, type[Except
 
 
 def main() -> int:
-    """Entry point of the process; ends with azserver."""
-    die_with_parent()
+    """Entry point of the process."""
     options = parse()
     logs.set_up(f"evaluator-{options.index}")
     network, words, bad_weights = make_network(options)

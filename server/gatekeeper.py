@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import msgspec
 
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings
-from runtime.config import without_settings
-from runtime.gating import GateReport
-from runtime.processes import PARENT_VARIABLE, describe_exit
+from runtime.child_process import ChildProcess, start_patiently
+from runtime.gating import PROGRESS_SECONDS, GateReport
+from runtime.log_files import LogFile
+from runtime.processes import describe_exit
 from runtime.runs import write_atomically
 from search.without_chance import without_chance
 from server.config import ServerConfig
@@ -30,6 +29,8 @@ from server.weights import WeightsStore
 FILE = "gate.json"
 RETRY_SECONDS = 5.0
 """After a gate that broke off, so that one that always does costs little."""
+SILENCE_SECONDS = 20 * PROGRESS_SECONDS
+"""Without a report a gate hangs. Loading and compiling, before the first, take a minute at most."""
 
 log = logging.getLogger("azserver")
 
@@ -116,13 +117,17 @@ class Gatekeeper:
         command: Command,
         load: Callable[[WeightsInfo], None],
         log_file: Path,
+        silence: float = SILENCE_SECONDS,
     ) -> None:
+        """`silence`: seconds without a report after which the process of a gate hangs."""
         assert store.current is not None
         self._gate = Gate(store.current, share, read_state(store))
         self._store = store
         self._command = command
         self._load = load
-        self._log_file = log_file
+        self._log = LogFile(log_file)
+        self._silence = silence
+        self._never = asyncio.Event()
         self._jobs: asyncio.Queue[Play] = asyncio.Queue(maxsize=2)
 
     @property
@@ -162,26 +167,34 @@ class Gatekeeper:
 
     async def _play(self, play: Play) -> str:
         """One process from start to end. Why it broke off, or ''."""
-        with self._log_file.open("ab") as errors:
-            process = await asyncio.create_subprocess_exec(
-                *self._command(play),
-                env={**without_settings(os.environ), PARENT_VARIABLE: str(os.getpid())},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-            )
+        process = await start_patiently("gate", self._command(play), stop=self._never, stderr=PIPE)
+        assert process is not None
+        async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
+            complaints = group.create_task(self._keep_complaints(process))
+            reason = await self._listen(process)
+            process.kill()
+            await asyncio.wait({complaints}, timeout=1.0)
+            complaints.cancel()
+        return reason
+
+    async def _listen(self, process: ChildProcess) -> str:
+        """Hear its reports to the end, or until none has come for too long."""
+        silence, loop = self._silence, asyncio.get_running_loop()
         try:
-            assert process.stdout is not None
-            async for line in process.stdout:
-                self._hear(line)
-            code = await process.wait()
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
-        return f"{describe_exit(code)}, see {self._log_file}" if code else ""
+            async with asyncio.timeout(silence) as patience:
+                async for line in process.stdout:
+                    patience.reschedule(loop.time() + silence)
+                    self._hear(line)
+                code = await process.wait()
+        except TimeoutError:
+            return f"it hangs: not a word for {silence:g} s, so it was ended"
+        except ValueError:
+            return "a line without end is no report"
+        return f"{describe_exit(code)}, see {self._log.path}" if code else ""
+
+    async def _keep_complaints(self, process: ChildProcess) -> None:
+        while words := await process.stderr.read(65_536):
+            self._log.write(words)
 
     def _hear(self, line: bytes) -> None:
         try:

@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import os
-import sys
+import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,9 +19,10 @@ from pathlib import Path
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
+from runtime.child_process import ChildProcess, start_patiently
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
-from runtime.processes import describe_exit
+from runtime.processes import describe_exit, python_module
 from runtime.runs import RunFolder, write_atomically
 from server.config import ServerConfig
 from server.devices import choose_devices, may_have_gpus
@@ -36,30 +37,32 @@ class Stopped(Exception):
 
 async def output_of(module: str, *arguments: str, stop: Stop) -> str:
     """What `python -m module` prints. Fatal with its last line if it fails, Stopped if `stop` comes first."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, *arguments,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )  # fmt: skip
-    async with asyncio.TaskGroup() as group:
-        talk = group.create_task(process.communicate())
+    process = await start_patiently(
+        f"python -m {module}", python_module(module, *arguments), stop=stop.finishing, stderr=subprocess.PIPE
+    )
+    if process is None:
+        raise Stopped
+    async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
+        talk = group.create_task(_last_words(process))
         stopped = group.create_task(stop.finishing.wait())
-        try:
-            await asyncio.wait({talk, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopped.cancel()
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+        await asyncio.wait({talk, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if stop.finishing.is_set():
+            talk.cancel()
     if stop.finishing.is_set():
         raise Stopped
-    output, errors = talk.result()
-    code = process.returncode or 0
+    output, errors, code = talk.result()
     if code:
         lines = (errors or output).decode(errors="replace").strip().splitlines() or ["it said nothing"]
         known = Exit(code) if code in set(Exit) else Exit.INTERNAL
         raise Fatal(f"python -m {module} failed ({describe_exit(code)}): {lines[-1]}", known)
     return output.decode(errors="replace")
+
+
+async def _last_words(process: ChildProcess) -> tuple[bytes, bytes, int]:
+    """Its output, its errors and its exit code."""
+    output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+    return output, errors, await process.wait()
 
 
 async def find_devices(gpus: str, stop: Stop) -> list[str]:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 
 from runtime.exits import Exit, guarded
-from runtime.processes import die_with_parent
 
 NICE = 10
 """Added to this process's niceness: on a CPU the games of self-play go before those of the gate."""
@@ -32,8 +31,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Entry point of the process; ends with azserver."""
-    die_with_parent()
+    """Entry point of the process."""
     options = parse()
     os.nice(NICE)
     from play.gate.match import run

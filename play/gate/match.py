@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from play.player import Player
 from protocol.settings import SelfPlaySettings
 from runtime import aio
 from runtime.exits import Exit, Fatal
-from runtime.gating import GateReport, verdict
+from runtime.gating import PROGRESS_SECONDS, GateReport, verdict
 from search.settings import resolve
 
 LEAST_CONCURRENT = 16
@@ -46,11 +47,20 @@ def run(options: argparse.Namespace) -> None:
     ]
     concurrent = max(LEAST_CONCURRENT, min(2 * nets[0].target_rows, options.games // 4))
 
+    def evaluated() -> int:
+        return sum(net.evaluator.rows for net in nets)
+
+    progress = Progress(tell, GateReport(0, 0, 0, 2 * len(openings)))
+
     async def main(_: aio.Stop) -> None:
         try:
-            report = await play(
-                game, players[0], players[1], openings, options.share, tell, concurrent, settings.max_plies
-            )
+            async with asyncio.TaskGroup() as group:
+                repeating = group.create_task(progress.repeat(evaluated))
+                tell_new, longest = progress.tell, settings.max_plies
+                report = await play(
+                    game, players[0], players[1], openings, options.share, tell_new, concurrent, longest
+                )
+                repeating.cancel()
             tell(report)
         finally:
             for player in players:
@@ -62,6 +72,28 @@ def run(options: argparse.Namespace) -> None:
 def tell(report: GateReport) -> None:
     """One line for azserver."""
     print(msgspec.json.encode(report).decode(), flush=True)
+
+
+class Progress:
+    """Says that a gate computes: the report as it stands, again and again, unless nothing is evaluated."""
+
+    def __init__(self, tell: Callable[[GateReport], None], first: GateReport) -> None:
+        self._tell = tell
+        self._last = first
+
+    def tell(self, report: GateReport) -> None:
+        """More games have ended."""
+        self._last = report
+        self._tell(report)
+
+    async def repeat(self, evaluated: Callable[[], int], every: float = PROGRESS_SECONDS) -> None:
+        """Every so many seconds in which `evaluated`, a count of positions, has risen. Until cancelled."""
+        before = -1
+        while True:
+            if (now := evaluated()) != before:
+                self._tell(self._last)
+            before = now
+            await asyncio.sleep(every)
 
 
 async def play(

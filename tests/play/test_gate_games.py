@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import numpy as np
 
 from games import get_game
-from play.gate.match import play
+from play.gate.match import Progress, play
 from play.gate.openings import gate_openings
 from play.lines import GameLine
 from play.match.net_players import NetPlayer
@@ -86,3 +87,25 @@ def test_a_player_of_the_gate_plays_the_same_whatever_the_seed() -> None:
         assert games[0] == games[1]
         assert np.unique(games[0]).size == len(games[0])
         asyncio.run(player.close())
+
+
+def test_a_gate_repeats_its_report_for_as_long_as_it_computes() -> None:
+    """Silence means that it hangs: while nothing is evaluated, nothing is said."""
+    told: list[GateReport] = []
+    none, one = GateReport(0, 0, 0, 4), GateReport(1, 0, 0, 4)
+    counts = iter([10, 20, 20, 20, 30])
+
+    async def main() -> None:
+        progress = Progress(told.append, none)
+        progress.tell(one)
+
+        def evaluated() -> int:
+            if (count := next(counts, None)) is None:
+                raise asyncio.CancelledError
+            return count
+
+        with suppress(asyncio.CancelledError):
+            await progress.repeat(evaluated, every=0.0)
+
+    asyncio.run(main())
+    assert told == [one, one, one, one]

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from runtime.aio import Stop, run
+from runtime.child_process import start
 from runtime.exits import Exit, Fatal
 from runtime.processes import Children, describe_exit
 
@@ -102,26 +104,108 @@ def test_a_child_without_restart_runs_once() -> None:
 
 
 def test_a_child_does_not_outlive_a_killed_parent() -> None:
-    """`die_with_parent` holds even when the parent gets SIGKILL and can clean up nothing."""
-    child = (
-        "from runtime.processes import die_with_parent; die_with_parent(); print('up', flush=True); " + SLEEP
-    )
+    """Even when the parent gets SIGKILL and can clean up nothing; the child need not do anything for it."""
     parent = (
-        "import sys, asyncio\n"
         "from runtime.aio import run\nfrom runtime.processes import Children\n"
         "children = Children()\n"
-        f"children.add('child', [sys.executable, '-c', {child!r}])\n"
+        f"children.add('child', {python(f'import os; print(os.getpid(), flush=True); {SLEEP}')})\n"
         "run(children.run)\n"
     )
     with subprocess.Popen([sys.executable, "-c", parent], stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
-        assert process.stderr.readline() == b"up\n"
-        found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, check=True)
-        child_pid = int(found.stdout)
-        pidfd = os.pidfd_open(child_pid)
+        pidfd = os.pidfd_open(int(process.stderr.readline()))
         process.kill()
-        assert select.select([pidfd], [], [], 10)[0], "the child is still alive"
+        assert select.select([pidfd], [], [], 30)[0], "the child is still alive"
         os.close(pidfd)
+
+
+def test_children_are_started_by_the_main_thread_only() -> None:
+    """The kernel ends a child with the thread that started it: a shorter one would take it along."""
+
+    async def main() -> None:
+        await start(python(SLEEP))
+
+    with ThreadPoolExecutor(1) as thread, pytest.raises(RuntimeError, match="main thread"):
+        thread.submit(asyncio.run, main()).result()
+
+
+SHORT_OF_FILES = """
+import os, resource, sys
+from runtime.aio import run
+from runtime.processes import Children
+
+async def main(stop):
+    hold = [os.dup(0) for _ in range(4)]
+    highest = max(int(name) for name in os.listdir('/proc/self/fd'))
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    filled = [os.dup(0) for _ in range(highest - len(os.listdir('/proc/self/fd')) + 1)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, hard))
+
+    def heard(output):
+        sys.stdout.write(f"{failed} {output.decode()}")
+        stop.request()
+
+    failed = 0
+    class Count(logging.Handler):
+        def emit(self, record):
+            nonlocal failed
+            failed += "cannot be started (Too many open files)" in record.getMessage()
+            if failed == 3:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    logging.getLogger().addHandler(Count())
+    children = Children(sink=heard, backoff=0.01)
+    children.add("child", [sys.executable, "-S", "-c", "print('up')"])
+    await children.run(stop)
+
+import logging
+run(main)
+"""
+
+
+def test_a_child_that_cannot_be_started_for_want_of_open_files_is_started_later() -> None:
+    """With RLIMIT_NOFILE used up; as soon as there are files again, it runs."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_FILES], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.strip() == "3 up"
+
+
+SHORT_OF_PROCESSES = """
+import asyncio, logging, os, resource, sys
+from runtime.aio import Stop
+from server.preparation import output_of
+
+class Lift(logging.Handler):
+    def emit(self, record):
+        print(record.getMessage().split("(")[1].split(")")[0])
+        os.setresuid(0, 0, 0)
+
+logging.getLogger().addHandler(Lift())
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 4096))
+os.setresuid(54321, 54321, 0)
+print(asyncio.run(output_of("json.tool", "--help", stop=Stop()))[:6])
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user who may have no process")
+def test_a_preparing_child_that_the_machine_has_no_room_for_is_started_later() -> None:
+    """With RLIMIT_NPROC used up: fork says EAGAIN, and the next attempt is made after a pause."""
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT_OF_PROCESSES], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split("\n")[:2] == ["Resource temporarily unavailable", "usage:"], done.stderr
+
+
+def test_a_command_that_is_not_there_ends_the_parent_with_its_name() -> None:
+    """Nothing is gained by trying that again."""
+    children = Children(sink=lambda _: None)
+    children.add("worker-0", ["/no/such/command"])
+
+    async def main(stop: Stop) -> None:
+        await children.run(stop)
+
+    with pytest.raises(Fatal, match="worker-0: /no/such/command cannot be started: No such file"):
+        run(main)
 
 
 def test_exit_codes_are_told_by_name() -> None:

@@ -50,13 +50,17 @@ async def figures_when(trainer: Peer, wanted: Callable[[dict], bool]) -> dict:
 
 
 def beside_gate(
-    folder: Path, command: Callable[[Play], Sequence[str]], scenario: Callable, share: float = 0.55
+    folder: Path,
+    command: Callable[[Play], Sequence[str]],
+    scenario: Callable,
+    share: float = 0.55,
+    **limits: float,
 ) -> None:
     """Run `scenario(bench, evaluator, trainer)` beside a front with a gate."""
 
     async def main(bench: Bench) -> None:
         front = bench.front
-        gate = Gatekeeper(bench.store, share, command, front.pool.load, folder / "gate.log")
+        gate = Gatekeeper(bench.store, share, command, front.pool.load, folder / "gate.log", **limits)
         front.bulk.gate, front.pool.newest = gate, gate.best
         evaluator, trainer = await bench.evaluator(), Peer(bench, "bulk")
         await trainer.join("trainer")
@@ -127,6 +131,22 @@ def test_a_gate_that_crashes_or_talks_nonsense_costs_the_candidate_only(tmp_path
         assert evaluator.loaded == [0]
 
     beside_gate(tmp_path, says("nonsense", code=70), scenario)
+
+
+def test_a_gate_that_hangs_is_ended_and_played_again(tmp_path: Path, monkeypatch) -> None:
+    """A real process that stops itself says nothing; the one after it decides, and its complaint is kept."""
+    monkeypatch.setattr(gatekeeper, "RETRY_SECONDS", 0.0)
+    hangs = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    talks = f"import sys; print({WON!r}); print('a complaint', file=sys.stderr)"
+    scripts = [hangs, talks]
+
+    async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
+        await publish(trainer, b"candidate", 1)
+        await figures_when(trainer, lambda gate: gate["promoted"] == 1)
+        assert not scripts
+        assert (tmp_path / "gate.log").read_bytes() == b"a complaint\n"
+
+    beside_gate(tmp_path, lambda _play: [sys.executable, "-S", "-c", scripts.pop(0)], scenario, silence=3.0)
 
 
 def test_a_gate_that_cannot_be_started_or_written_down_does_not_end_the_server(

@@ -1,0 +1,84 @@
+"""Files that log lines and the output of children go to: bounded in size, and never a reason to stop.
+
+A file that has its full size becomes `NAME.1`, the one before it `NAME.2`, and so on up to `BACKUPS`. What a
+full disk does not take is dropped and counted; a line says so as soon as the disk takes bytes again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from datetime import datetime
+from pathlib import Path
+
+MAX_BYTES = 10_000_000
+"""Bytes of one file."""
+BACKUPS = 3
+"""Older files kept beside it: at most 40 MB in all for each log."""
+
+
+class LogFile:
+    """One rotating file. `write` never raises OSError."""
+
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES, backups: int = BACKUPS) -> None:
+        self.path = path
+        self.dropped = 0
+        """Bytes dropped since the disk last took some."""
+        self._max_bytes = max_bytes
+        self._backups = backups
+
+    def write(self, output: bytes) -> None:
+        """Append whole, or drop whole and count."""
+        notice = b""
+        if self.dropped:
+            text = f"... {self.dropped} bytes are missing here: the disk did not take them ...\n"
+            notice = f"\n{datetime.now():%Y-%m-%d %H:%M:%S} {text}".encode()
+        if self._append(notice + output):
+            self.dropped = 0
+        else:
+            self.dropped += len(output)
+
+    def _append(self, output: bytes) -> bool:
+        """Whether the disk has taken it; what it took in part is taken back."""
+        try:
+            self._rotate(len(output))
+            with self.path.open("ab", buffering=0) as file:
+                before = file.tell()
+                if file.write(output) == len(output):
+                    return True
+                file.truncate(before)
+        except OSError:
+            pass
+        return False
+
+    def _rotate(self, coming: int) -> None:
+        """Make room for `coming` bytes by renaming; needs no space on the disk."""
+        try:
+            size = self.path.stat().st_size
+        except FileNotFoundError:
+            return
+        if size == 0 or size + coming <= self._max_bytes:
+            return
+        for number in range(self._backups, 0, -1):
+            older = self._numbered(number - 1)
+            with contextlib.suppress(FileNotFoundError):
+                older.replace(self._numbered(number))
+
+    def _numbered(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.{number}") if number else self.path
+
+
+class LogFileHandler(logging.Handler):
+    """Log lines into a `LogFile`."""
+
+    def __init__(self, file: LogFile) -> None:
+        super().__init__()
+        self._file = file
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception:  # a wrong log call must not end what it reports on
+            self.handleError(record)
+            return
+        self._file.write(line.encode(errors="replace") + b"\n")

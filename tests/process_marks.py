@@ -1,0 +1,39 @@
+"""All processes that descend from one, found by a mark in their environment, whoever their parent is now."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+VARIABLE = "DESCENDANTS_MARK"
+
+
+def marked_environment() -> dict[str, str]:
+    """This process's environment with a mark of its own."""
+    return {**os.environ, VARIABLE: uuid.uuid4().hex}
+
+
+def marked(environment: Mapping[str, str]) -> dict[int, str]:
+    """Command lines of the living processes with this mark, by process id."""
+    wanted = f"{VARIABLE}={environment[VARIABLE]}".encode()
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdecimal() or int(folder.name) == os.getpid():
+            continue
+        try:
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
+        except OSError:  # it ended meanwhile, or is a zombie
+            continue
+    return found
+
+
+def wait_for(what: Callable[[], bool], meaning: Callable[[], str], patience: float = 120.0) -> None:
+    """Until it is so; fails with `meaning()` after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while not what():
+        assert time.monotonic() < deadline, f"in vain: {meaning()}"
+        time.sleep(0.05)
