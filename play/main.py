@@ -23,7 +23,7 @@ COMMANDS = {
 """Name: (module with a `main() -> int` that reads sys.argv, what it is for)."""
 
 EXAMPLES = (
-    "azplay uci --weights runs/chess-tiny/weights/NEWEST.safetensors --nodes 800",
+    "azplay uci --weights runs/chess-tiny/weights/newest --nodes 800",
     "azplay match net:FILE@200 alphabeta:2 --games 100",
     "azplay ladder runs/chess-tiny",
 )

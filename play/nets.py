@@ -10,6 +10,7 @@ import numpy as np
 from games import get_game
 from games.spec import Game
 from runtime.exits import Exit, Fatal
+from runtime.weights_files import short_name
 from search.evaluator import LocalEvaluator
 from search.leaf_batch import Evaluations, LeafBatch
 
@@ -74,7 +75,7 @@ def load_net(
         priors, wdl = inference.run(batch.features, batch.counts, batch.actions)
         return Evaluations(priors, np.asarray(wdl), step)
 
-    name = f"{weights.stem[:12]} (step {step})" if weights else f"untrained {preset}"
+    name = f"{short_name(weights)} (step {step})" if weights else f"untrained {preset}"
     # Larger batches gain little speed, and leave the device waiting for the few that are left over.
     evaluator = LocalEvaluator(infer, inference.target_rows)
     return LoadedNet(game, history, name, step, evaluator, inference.target_rows)

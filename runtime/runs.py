@@ -5,7 +5,7 @@ runs/NAME/run.json       what the run is: game, history, when it was made
          games.db        finished games (trainer)
          figures.json    the trainer's figures, as last written
          figures.jsonl   the same over time, a line now and then
-         weights/        published networks by content hash, current.json
+         weights/        published networks by version and hash, current.json, newest (a link)
          checkpoints/    the trainer's state
          logs/ spool/ tensorboard/
          azserver.lock, trainer.lock   held by the process that works on the run

@@ -156,7 +156,7 @@ class BulkService:
 
     def _on_put_weights(self, session: Session, message: PutWeights, _: list[memoryview]) -> None:
         info = message.info
-        kept = self._store.has(info.sha256)
+        kept = self._store.has(info)
         self._follow(peer_of(session), self._upload.offer(info, self._newest, kept=kept))
 
     @property
@@ -203,8 +203,8 @@ class BulkService:
     async def _store_upload(self, info: WeightsInfo) -> Sequence[Instruction]:
         """What to tell the trainer."""
         try:
-            if not self._store.has(info.sha256):
-                await asyncio.to_thread(self._store.finish, info.sha256)
+            if not self._store.has(info):
+                await asyncio.to_thread(self._store.finish, info)
         except OSError as error:
             return self._upload.failed(error.strerror or str(error))
         except Exception as error:

@@ -149,7 +149,7 @@ class EvaluatorPool:
     def _send_load(self, device: Device) -> None:
         if self.newest is None:
             return
-        path = self._store.path(self.newest.sha256).resolve()
+        path = self._store.path(self.newest).resolve()
         message = LoadWeights(self.newest.version, self.newest.sha256, str(path))
         if not self.channel.send([device.peer, encode(message)]):
             log.warning("evaluator %d cannot be told of new weights", device.ready.index)

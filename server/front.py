@@ -258,7 +258,7 @@ class Front:
         if self.bulk.gate is not None:
             self.bulk.gate.refused(info)
         if info != self.store.current:
-            self.store.forget(info.sha256)
+            self.store.forget(info)
         elif not self.pool.working and self._trouble.empty():
             what = f"the run's current weights cannot be used: {reason}"
             to_do = f"delete {self.store.about} to begin with other weights (--weights, or untrained ones)"

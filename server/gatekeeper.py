@@ -78,8 +78,8 @@ def gate_command(settings: GateSettings, store: WeightsStore) -> Command:
     def command(play: Play) -> list[str]:
         return [
             *(sys.executable, "-m", "play.gate", "--game", settings.game),
-            *("--best", str(store.path(play.best.sha256))),
-            *("--candidate", str(store.path(play.candidate.sha256))),
+            *("--best", str(store.path(play.best))),
+            *("--candidate", str(store.path(play.candidate))),
             *("--games", str(settings.games), "--share", str(settings.share)),
             *("--seed", str(play.candidate.version), "--self-play", search.decode()),
             *("--device", settings.device, "--threads", str(settings.threads)),
@@ -99,11 +99,11 @@ def read_state(store: WeightsStore) -> GateState | None:
     except (msgspec.DecodeError, OSError) as error:
         log.warning("%s cannot be read (%s): the gate begins anew with the current weights", path, error)
         return None
-    if not belongs(state, current) or not store.has(state.best.sha256):
+    if not belongs(state, current) or not store.has(state.best):
         log.warning("%s is about other weights: the gate begins anew with the current ones", path)
         return None
     there = {name: one for name in ("candidate", "waiting") if (one := getattr(state, name)) is not None}
-    gone = [name for name, one in there.items() if not store.has(one.sha256)]
+    gone = [name for name, one in there.items() if not store.has(one)]
     return msgspec.structs.replace(state, **dict.fromkeys(gone))
 
 

@@ -1,8 +1,9 @@
-"""The weights files of a run on disk: kept by content hash, never half written, `current.json` names one.
+"""The weights files of a run on disk: by version and hash, never half written; `current.json` names one.
 
-weights/<sha256>.safetensors    the newest `KEPT` files, and `PAST` older ones spread over the run
-weights/current.json            version, step, sha256, size, game, architecture of the one in use
-weights/<sha256>.part           an upload that is not complete
+weights/000045-1a2b3c4d.safetensors    the newest `KEPT` files, and `PAST` older ones spread over the run
+weights/current.json                   version, step, sha256, size, game, architecture of the one in use
+weights/newest                         a link to that one (`runtime.weights_files`)
+weights/<sha256>.part                  an upload that is not complete
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 from protocol.messages import CHUNK, WeightsInfo
 from runtime.exits import Exit, Fatal
 from runtime.runs import sync_folder, write_atomically
+from runtime.weights_files import find_weights, point_newest, weights_path
 
 KEPT = 8
 """Newest files kept; a client that pulls one that is gone asks for the current one instead."""
@@ -53,11 +55,11 @@ class WeightsStore:
         self.needed: frozenset[bytes] = frozenset()
         """Files that stay, besides the current one: those of a gate."""
 
-    def path(self, sha256: bytes) -> Path:
-        return self._folder / f"{sha256.hex()}.safetensors"
+    def path(self, info: WeightsInfo) -> Path:
+        return weights_path(self._folder, info)
 
-    def has(self, sha256: bytes) -> bool:
-        return self.path(sha256).exists()
+    def has(self, info: WeightsInfo) -> bool:
+        return self.path(info).exists()
 
     def open(self) -> WeightsInfo | None:
         """Read what is current, and check its file against its hash. None in a new run.
@@ -76,13 +78,14 @@ class WeightsStore:
             raise self._damaged(f"{self.about} is for the game {info.game}, this run plays {self._game}")
         self._check_file(info)
         self.current = info
+        point_newest(self.path(info))
         return info
 
     def add(self, data: bytes, version: int, step: int, architecture: str) -> WeightsInfo:
         """Keep a file that was made here (an untrained network) and make it the current one."""
         sha256 = hashlib.sha256(data).digest()
-        write_atomically(self.path(sha256), data)
         info = WeightsInfo(version, step, sha256, len(data), self._game, architecture)
+        write_atomically(self.path(info), data)
         self.adopt(info)
         return info
 
@@ -90,27 +93,31 @@ class WeightsStore:
         """Make a file that is kept here the current one, for good."""
         write_atomically(self.about, msgspec.json.encode(info))
         self.current = info
+        point_newest(self.path(info))
         self.tidy()
 
     def tidy(self) -> None:
         """Remove older files, but for those spread over the run and those that are needed."""
         current = frozenset({self.current.sha256} if self.current else ())
-        needed = {self.path(sha256) for sha256 in self.needed | current}
+        needed = {find_weights(self._folder, sha256) for sha256 in self.needed | current}
         files = sorted(self._folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)
         older = files[: -self._kept]
         for index in surplus([path.stat().st_mtime_ns for path in older], self._past):
             if older[index] not in needed:
                 older[index].unlink()
 
-    def forget(self, sha256: bytes) -> None:
+    def forget(self, info: WeightsInfo) -> None:
         """Remove a file that no evaluator takes."""
-        if self.current is None or self.current.sha256 != sha256:
-            self.path(sha256).unlink(missing_ok=True)
+        if self.current is None or self.current.sha256 != info.sha256:
+            self.path(info).unlink(missing_ok=True)
 
     def chunk(self, sha256: bytes, offset: int) -> bytes | None:
         """At most `CHUNK` bytes of a file, empty at its end; None if it is not kept (any more)."""
+        path = find_weights(self._folder, sha256)
+        if path is None:
+            return None
         try:
-            with self.path(sha256).open("rb") as file:
+            with path.open("rb") as file:
                 file.seek(offset)
                 return file.read(CHUNK)
         except FileNotFoundError:
@@ -126,12 +133,12 @@ class WeightsStore:
         with self._part(sha256).open("ab") as file:
             file.write(data)
 
-    def finish(self, sha256: bytes) -> None:
+    def finish(self, info: WeightsInfo) -> None:
         """The upload is whole and its hash is right: make it last through a power loss. May take a while."""
-        part = self._part(sha256)
+        part = self._part(info.sha256)
         with part.open("rb") as file:
             os.fsync(file.fileno())
-        part.replace(self.path(sha256))
+        part.replace(self.path(info))
         sync_folder(self._folder)
 
     def discard(self, sha256: bytes) -> None:
@@ -143,7 +150,7 @@ class WeightsStore:
         return self._folder / f"{sha256.hex()}.part"
 
     def _check_file(self, info: WeightsInfo) -> None:
-        path = self.path(info.sha256)
+        path = self.path(info)
         try:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").digest()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from play.match.sprt import Sprt
 
 EXAMPLES = (
-    "azplay match net:runs/chess-tiny/weights/FILE.safetensors@200 alphabeta:2 --games 100 --concurrent 32",
+    "azplay match net:runs/chess-tiny/weights/newest@200 alphabeta:2 --games 100 --concurrent 32",
     "azplay match net:NEW.safetensors@400 net:OLD.safetensors@400 --games 2000 --sprt 0,10 --concurrent 64",
     "azplay match 'uci:stockfish?nodes=1000&Skill Level=3' alphabeta:3 --games 20 --pgn games.pgn",
 )

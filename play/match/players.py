@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from games.spec import Game
 from play.match.kinds import KINDS
 from play.player import Player
 from runtime.exits import Exit, Fatal
+from runtime.weights_files import short_name
 
 DEFAULT_SIMULATIONS = 800
 MAX_DEPTH, MAX_ROLLOUTS = 64, 1_000_000
@@ -136,9 +136,7 @@ def _net_player(
 
 
 def _net_name(file: str, simulations: int) -> str:
-    """A weights file of a run is named by its hash, twelve letters of which tell files apart."""
     if not file:
         return f"untrained@{simulations}"
-    stem = Path(file).stem
-    short = stem[:12] if re.fullmatch("[0-9a-f]{40,}", stem) else stem
+    short = short_name(Path(file))
     return f"net:{short}@{simulations}" if simulations else f"policy:{short}"

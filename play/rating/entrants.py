@@ -8,6 +8,7 @@ from pathlib import Path
 
 from play.rating.book import Entrant
 from play.rating.points import Point
+from runtime.weights_files import short_hash
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def network(point: Point, simulations: int, search: str = "puct") -> Candidate:
     """
     how = f"@{simulations}" if search == "puct" else f"@{simulations}/{search}"
     entrant = Entrant(
-        name=f"v{point.version}-{point.sha256[:8]}{how}",
+        name=f"v{point.version}-{short_hash(point.sha256)}{how}",
         label=f"v{point.version} {how}",
         simulations=simulations,
         step=point.step,
@@ -63,7 +64,8 @@ def networks_at(players: Iterable[Entrant], simulations: int, search: str = "puc
 
 def searches_of(players: Iterable[Entrant], sha256: str, search: str = "puct") -> list[Entrant]:
     """One network at all its numbers of simulations of `search`, ascending."""
-    chosen = [one for one in players if (one.sha256, one.search) == (sha256, search)]
+    wanted = short_hash(sha256), search
+    chosen = [one for one in players if (short_hash(one.sha256), one.search) == wanted]
     return sorted(chosen, key=lambda one: one.simulations)
 
 

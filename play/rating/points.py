@@ -11,6 +11,7 @@ from pathlib import Path
 from play.rating.self_play import games_by_version
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
+from runtime.weights_files import hash_in_name
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Point:
     hours: float
     """From the making of the run to the file's last change."""
     sha256: str
-    """Of the file, hexadecimal; the server names files by it."""
+    """Of the file, hexadecimal: at least the digits that its name has (`runtime.weights_files`)."""
 
 
 def open_run(path: Path) -> RunFolder:
@@ -57,7 +58,7 @@ def points_of(run: RunFolder) -> list[Point]:
             continue
         before = None if games is None else sum(n for version, n in games.items() if version < meta.version)
         hours = max(0.0, (changed - created) / 3600)
-        found.append(Point(path, meta.version, meta.step, before, hours, path.stem))
+        found.append(Point(path, meta.version, meta.step, before, hours, hash_in_name(path)))
     if not found:
         raise Fatal(f"there are no weights in {run.weights}; has the run begun?", Exit.BAD_DATA)
     return sorted(found, key=lambda point: (point.version, point.step))

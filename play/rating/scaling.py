@@ -15,6 +15,7 @@ from play.rating.anchors import anchors_of, fixed_ratings
 from play.rating.rate_config import RateConfig, check, same_for_all
 from runtime import aio, config
 from runtime.exits import Exit, Fatal
+from runtime.weights_files import short_hash
 
 if TYPE_CHECKING:
     from play.rating.points import Point
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "azplay scaling runs/chess-tiny                        # the newest network at 1, 2, 4 ... 256",
     "azplay scaling runs/chess-tiny --simulations 1600 --games 200 --device cuda:0",
-    "azplay scaling runs/chess-tiny/weights/HASH.safetensors --out /tmp/plots",
+    "azplay scaling runs/chess-tiny/weights/000045-1a2b3c4d.safetensors --out /tmp/plots",
 )
 
 
@@ -122,7 +123,7 @@ class Scaling:
         games = sum(score.games for score in self._book.scores() if names & {score.first, score.second})
         title = f"{self._title}, {games:,} games of {len(points)} searches"
         drawn = draw_scaling(
-            folder, f"scaling-{self._sha256[:8]}", title, points, anchor_lines(self._book, ratings)
+            folder, f"scaling-{short_hash(self._sha256)}", title, points, anchor_lines(self._book, ratings)
         )
         print(f"kept in {self._book.path}, drawn in {drawn[0]}", file=sys.stderr, flush=True)
 

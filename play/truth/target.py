@@ -8,6 +8,7 @@ import msgspec
 
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
+from runtime.weights_files import weights_path
 
 
 def weights_file(path: Path) -> Path:
@@ -25,7 +26,7 @@ def weights_file(path: Path) -> Path:
             "azserver has made, or a .safetensors file",
             Exit.BAD_DATA,
         ) from error
-    file = current.with_name(f"{info.sha256.hex()}.safetensors")
+    file = weights_path(current.parent, info)
     if not file.exists():
         raise Fatal(f"{current} names {file.name}, which is not there", Exit.BAD_DATA)
     return file

@@ -37,7 +37,7 @@ class UciConfig:
 
 
 EXAMPLES = (
-    "azplay uci --weights runs/chess-tiny/weights/NEWEST.safetensors",
+    "azplay uci --weights runs/chess-tiny/weights/newest",
     "azplay uci --weights FILE --nodes 800            (plays 800 simulations a move)",
     "azplay uci                                       (an untrained network, to try the GUI)",
 )
@@ -66,6 +66,7 @@ async def _serve(settings: UciConfig, stop: aio.Stop) -> None:
     from play.uci.machine import UciEngine
     from play.uci.options import Options, Setup
     from play.uci.thinker import GAME, prepare
+    from runtime.weights_files import short_name
 
     setup = Setup(
         weights=str(settings.weights or ""),
@@ -74,7 +75,9 @@ async def _serve(settings: UciConfig, stop: aio.Stop) -> None:
         hash_mib=settings.hash,
         leaves=settings.leaves,
     )
-    name = f"azselfplay {settings.weights.stem[:12] if settings.weights else f'untrained {settings.preset}'}"
+    name = (
+        f"azselfplay {short_name(settings.weights) if settings.weights else f'untrained {settings.preset}'}"
+    )
     engine = UciEngine(get_game(GAME), name, Options(setup), settings.nodes)
     driver = Driver(engine, lambda wanted: prepare(wanted, settings.preset, settings.seed), _say)
     lines: asyncio.Queue[str | None] = asyncio.Queue(maxsize=256)

@@ -315,7 +315,7 @@ def test_weights_that_no_evaluator_takes_are_thrown_away_and_the_old_stay(play: 
         while (await trainer.status())["weights_version"] != 2:
             pass
         assert bench.store.current == good
-        assert not bench.store.has(bad.sha256)
+        assert not bench.store.has(bad)
         assert (await trainer.status())["weights_refused"] == 1
 
     play(scenario)

@@ -99,7 +99,7 @@ def test_candidates_play_real_games_against_the_best_and_one_that_passes_takes_o
 
     def command(play: Play) -> Sequence[str]:
         """The bench's first weights are no network: a real one stands in for them."""
-        store.path(play.candidate.sha256).write_bytes(candidate)
+        store.path(play.candidate).write_bytes(candidate)
         return gate_command(settings, store)(Play(first, play.candidate))
 
     beside_gate(tmp_path, command, scenario, share=0.0)
@@ -179,7 +179,7 @@ def test_a_promotion_that_no_evaluator_had_taken_yet_is_taken_up_after_a_restart
     (tmp_path / "gate.json").write_bytes(msgspec.json.encode(state))
     assert read_state(store) == state
     assert Gatekeeper(store, 0.55, says(WON), ignore, tmp_path / "log").best == best
-    store.path(waiting.sha256).unlink()
+    store.path(waiting).unlink()
     assert read_state(store) == msgspec.structs.replace(state, waiting=None)
     store.adopt(store.add(b"others", 9, 0, "tiny"))
     assert read_state(store) is None
@@ -193,9 +193,9 @@ def test_files_that_the_gate_needs_outlive_newer_ones(tmp_path: Path) -> None:
     for version in range(1, 5):
         data = bytes([version])
         infos.append(WeightsInfo(version, 0, hashlib.sha256(data).digest(), 1, GAME.name))
-        store.path(infos[-1].sha256).write_bytes(data)
+        store.path(infos[-1]).write_bytes(data)
         keeper.published(infos[-1])
-    assert [store.has(info.sha256) for info in (best, *infos)] == [True, True, False, False, True]
+    assert [store.has(info) for info in (best, *infos)] == [True, True, False, False, True]
 
 
 def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
         told = dict(zip(words[3::2], words[4::2], strict=True))
         assert (told["--games"], told["--share"], told["--device"]) == ("10", "0.6", "cuda:1")
         assert msgspec.json.decode(told["--self-play"])["simulations"] == 7
-        assert told["--best"] == str(bench.store.path(gate.best.sha256))
+        assert told["--best"] == str(bench.store.path(gate.best))
 
     beside_gate(tmp_path, says(WON), scenario)
 

@@ -120,7 +120,7 @@ def test_a_new_run_begins_with_the_given_weights_and_goes_on_with_its_own(tmp_pa
     store = WeightsStore(tmp_path, "tic_tac_toe")
     config = ServerConfig(game="tic_tac_toe", weights=file)
     info = asyncio.run(first_weights(config, 1, store, Stop()))
-    assert store.path(info.sha256).read_bytes() == b"weights"
+    assert store.path(info).read_bytes() == b"weights"
     file.unlink()
     assert asyncio.run(first_weights(config, 1, store, Stop())) == info
 
