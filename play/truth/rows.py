@@ -11,6 +11,7 @@ from games.connect_four import GAME as CONNECT_FOUR
 from games.spec import Game, State
 from games.tic_tac_toe import GAME as TIC_TAC_TOE
 from play.truth import connect_four_set, endgames, endgames_kernel, tic_tac_toe
+from runtime.exits import Exit, Fatal
 
 PER_ENDING = 300
 """Positions of each chess ending (and as many drawn ones of king and pawn)."""
@@ -44,13 +45,22 @@ class Row:
 
 
 def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
-    """All rows for a game, or the first `limit` of each group. Chess endgames are drawn by `seed`."""
+    """All rows for a game, or the first `limit` of each group. Chess endgames are drawn by `seed`.
+
+    Fatal(CONFIG) for a game of which nothing is known.
+    """
     if game is TIC_TAC_TOE:
         rows = _tic_tac_toe_rows()
     elif game is CONNECT_FOUR:
         rows = _connect_four_rows()
-    else:
+    elif game is CHESS:
         rows = _chess_rows(np.random.default_rng([seed, 64]), min(limit or PER_ENDING, PER_ENDING))
+    else:
+        raise Fatal(
+            f"no truth is known for the game {game.name}, only for tic_tac_toe, connect_four and chess; measure "
+            "its networks with azplay match or azplay ladder",
+            Exit.CONFIG,
+        )
     left = dict.fromkeys((row.group for row in rows), limit or len(rows))
     chosen = []
     for row in rows:

@@ -6,13 +6,16 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
 import pytest
 
 from games import get_game
+from games.names import GAME_MODULES
 from net.create import create
 from play.nets import LoadedNet
 from play.truth import command, make, tic_tac_toe
@@ -135,6 +138,18 @@ def test_the_command_measures_the_newest_network_of_a_run(
     assert figures["game"] == "tic_tac_toe"
     assert [one["simulations"] for one in figures["players"]] == [0, 2, 0, 2, None]
     assert all(one["groups"]["tree"]["rows"] == 40 for one in figures["players"])
+
+
+def test_a_game_without_known_truth_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is not shown the endings of another game."""
+    fresh = replace(GAME, name="fresh")
+    monkeypatch.setitem(GAME_MODULES, "fresh", "games.fresh")
+    monkeypatch.setitem(sys.modules, "games.fresh", SimpleNamespace(GAME=fresh))
+    create("fresh", 0, "tiny", 1, tmp_path / "net.safetensors")
+    monkeypatch.setattr(sys, "argv", ["azplay truth", str(tmp_path / "net.safetensors"), "--no-untrained"])
+    with pytest.raises(Fatal, match="no truth is known for the game fresh") as caught:
+        command.main()
+    assert caught.value.code == Exit.CONFIG
 
 
 @pytest.mark.parametrize("text", ["", "a", "1,,2", "-1", "30000", "1.5"])
