@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runtime.faults import Faults
@@ -86,7 +87,7 @@ class Figures:
     weights_refused: int = 0
     faults: Faults = field(default_factory=lambda: Faults(logging.getLogger("server")))
     """Exceptions in the handling of one message or of one turn of a loop."""
-    trainer: dict[str, object] = field(default_factory=dict)
+    trainer: Mapping[str, object] = field(default_factory=dict)
     """The trainer's own figures, as it sent them last."""
 
     def batch_sent(self, rows: int, waited: float) -> None:

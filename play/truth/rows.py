@@ -57,8 +57,8 @@ def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
         rows = _chess_rows(np.random.default_rng([seed, 64]), min(limit or PER_ENDING, PER_ENDING))
     else:
         raise Fatal(
-            f"no truth is known for the game {game.name}, only for tic_tac_toe, connect_four and chess; measure "
-            "its networks with azplay match or azplay ladder",
+            f"no truth is known for the game {game.name}, only for tic_tac_toe, connect_four and chess; "
+            "measure its networks with azplay match or azplay ladder",
             Exit.CONFIG,
         )
     left = dict.fromkeys((row.group for row in rows), limit or len(rows))
