@@ -56,6 +56,7 @@ class Child:
     argv: Sequence[str]
     env: Mapping[str, str]
     restart: bool
+    on_start: Callable[[], None] | None
     on_exit: Callable[[int], None] | None
     sink: Callable[[bytes], None]
     pid: int | None = None
@@ -96,15 +97,17 @@ class Children:
         *,
         env: Mapping[str, str] | None = None,
         restart: bool = True,
+        on_start: Callable[[], None] | None = None,
         on_exit: Callable[[int], None] | None = None,
         sink: Callable[[bytes], None] | None = None,
     ) -> None:
         """Have `argv` running under this name, from now on or from the beginning of `run`.
 
-        `env` is added to this process's environment less our settings (`AZ_*`). `on_exit(code)` is
-        called after each end; codes below 0 are signals. Without `restart` it runs once.
+        `env` is added to this process's environment less our settings (`AZ_*`). `on_start()` is
+        called after each start, `on_exit(code)` after each end; codes below 0 are signals. Without
+        `restart` it runs once.
         """
-        child = Child(name, argv, env or {}, restart, on_exit, sink or self._sink)
+        child = Child(name, argv, env or {}, restart, on_start, on_exit, sink or self._sink)
         self._children[name] = child
         self._new.put_nowait(child)
 
@@ -168,6 +171,8 @@ class Children:
             return None
         child.pid = process.pid
         child.starts += 1
+        if child.on_start is not None:
+            child.on_start()
         try:
             async with contextlib.aclosing(process), asyncio.TaskGroup() as group:
                 ender = group.create_task(self._end_on_stop(process, stop))

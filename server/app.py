@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from games import Game, get_game
@@ -187,7 +188,12 @@ class App:
                 *("--history", str(self._self_play.history)),
                 *("--threads", str(threads if device == "cpu" else 0)),
             ]
-            children.add(f"evaluator-{index}", argv, on_exit=_tell(front, index))
+            children.add(
+                f"evaluator-{index}",
+                argv,
+                on_start=partial(front.pool.process_started, index),
+                on_exit=_tell(front, index),
+            )
 
     def _add_workers(
         self, children: Children, workers: int, folder: RunFolder, endpoints: dict[str, str]
@@ -209,10 +215,10 @@ class App:
             await asyncio.sleep(LOOK_SECONDS)
             view.update(front.status(), time.monotonic())
             pids = evaluators.pids()
-            for index in front.stuck_evaluators():
-                pid = pids.get(f"evaluator-{index}")
+            for kill in front.hanging_evaluators():
+                pid = pids.get(f"evaluator-{kill.index}")
                 if pid is not None:
-                    log.warning("evaluator %d hangs: ending it", index)
+                    log.warning("evaluator %d hangs (%s): ending it", kill.index, kill.reason)
                     os.kill(pid, signal.SIGKILL)
 
     def _say_address(self) -> None:

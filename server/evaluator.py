@@ -22,8 +22,11 @@ from protocol.messages import (
     Batch,
     BatchDone,
     EvaluatorReady,
+    Goodbye,
     LoadWeights,
     Message,
+    Ping,
+    Pong,
     WeightsLoaded,
     WeightsRefused,
     decode,
@@ -35,6 +38,8 @@ from runtime.sockets import Socket, dealer, new_context, receive
 from server.devices import choose_devices
 from server.evaluators import FRAME_LIMIT
 
+HEARTBEAT = 5.0
+"""Seconds of idleness after which the front is told that this process is there."""
 IN_FLIGHT = 2
 """Batches submitted to the device at once; one more waits in the socket."""
 
@@ -71,14 +76,21 @@ class EvaluatorLoop:
     """Answers one front over one socket. `bad_weights` is what `network.load` raises for a bad file."""
 
     def __init__(
-        self, socket: Socket, network: Network, words: int, index: int, bad_weights: type[Exception]
+        self,
+        socket: Socket,
+        network: Network,
+        words: int,
+        index: int,
+        bad_weights: type[Exception],
+        heartbeat: float = HEARTBEAT,
     ) -> None:
-        """`words`: uint64 words of one packed position."""
+        """`words`: uint64 words of one packed position. `heartbeat`: seconds of idleness between PINGs."""
         self._socket = socket
         self._network = network
         self._words = words
         self._index = index
         self._bad_weights = bad_weights
+        self._heartbeat_ms = int(1000 * heartbeat)
         self._version = 0
         self._submitted: deque[_Submitted] = deque()
         self._last_done = 0.0
@@ -109,7 +121,8 @@ class EvaluatorLoop:
     def _receive(self, *, wait: bool) -> list[memoryview] | None:
         frames = receive(self._socket)
         while frames is None and wait:
-            self._socket.poll()
+            if not self._socket.poll(self._heartbeat_ms):
+                self._send(Ping())
             frames = receive(self._socket)
         return frames
 
@@ -120,6 +133,11 @@ class EvaluatorLoop:
                 self._submit(message, frames[1:])
             case LoadWeights():
                 self._load(message)
+            case Goodbye():
+                log.warning("the front does not know this connection: saying again who this is")
+                self.say_ready()
+            case Pong():
+                pass
             case _:
                 log.warning("the front sent %s: ignored", type(message).__name__)
 
@@ -168,6 +186,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--device", required=True, help="cpu or cuda:N")
     parser.add_argument("--game", required=True)
     parser.add_argument("--history", type=int, required=True, help="positions in the features")
+    parser.add_argument("--heartbeat", type=float, default=HEARTBEAT, help="seconds between signs of life")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads of torch; 0: as torch likes")
     return parser.parse_args(argv)
 
@@ -204,7 +223,7 @@ def main() -> int:
     network, words, bad_weights = make_network(options)
     context = new_context()
     socket = dealer(context, options.endpoint, limit=FRAME_LIMIT)
-    EvaluatorLoop(socket, network, words, options.index, bad_weights).run()
+    EvaluatorLoop(socket, network, words, options.index, bad_weights, options.heartbeat).run()
     return int(Exit.OK)
 
 

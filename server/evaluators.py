@@ -2,6 +2,7 @@
 
 An evaluator says EVALUATOR_READY, gets LOAD_WEIGHTS, and takes batches once it has answered
 WEIGHTS_LOADED. New weights are announced to the world only when an evaluator has taken them.
+`server.evaluator_watch` says which of them hang.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ from protocol.messages import (
     EvaluatorReady,
     LoadWeights,
     Message,
+    Ping,
+    Pong,
     WeightsInfo,
     WeightsLoaded,
     WeightsRefused,
     decode,
     encode,
 )
+from protocol.sessions import hello_first
 from runtime.sockets import Channel, Socket
+from server.evaluator_watch import EvaluatorWatch, WatchTimes
 from server.figures import Figures
 from server.weights import WeightsStore
 
@@ -63,7 +68,15 @@ class PoolEvents:
 class EvaluatorPool:
     """All evaluators of this server, by index."""
 
-    def __init__(self, socket: Socket, store: WeightsStore, figures: Figures, events: PoolEvents) -> None:
+    def __init__(
+        self,
+        socket: Socket,
+        store: WeightsStore,
+        figures: Figures,
+        events: PoolEvents,
+        watch: WatchTimes | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.channel = Channel(socket, self._on_frames)
         self.newest: WeightsInfo | None = store.current
         """Weights that evaluators shall use: the current ones, or newer ones that none has taken yet."""
@@ -73,11 +86,14 @@ class EvaluatorPool:
         self._devices: dict[int, Device] = {}
         self._sizes: dict[int, EvaluatorReady] = {}
         """As each evaluator last described itself, also while it is being restarted."""
+        self.watch = EvaluatorWatch(watch)
+        self._clock = clock
         self._handlers: dict[type[Message], Callable[[bytes, Any, list[memoryview]], None]] = {
             EvaluatorReady: self._on_ready,
             WeightsLoaded: self._on_loaded,
             WeightsRefused: self._on_refused,
             BatchDone: lambda peer, message, frames: self._events.done(peer, message, frames),
+            Ping: self._on_ping,
         }
 
     @property
@@ -105,8 +121,16 @@ class EvaluatorPool:
         for device in list(self._devices.values()):
             self._send_load(device)
 
+    def process_started(self, index: int) -> None:
+        """A process of this evaluator has been started."""
+        self.watch.started(index, self._clock())
+
     def process_ended(self, index: int) -> None:
         """The process of this evaluator has ended; another will come."""
+        self.watch.ended(index)
+        self._forget(index)
+
+    def _forget(self, index: int) -> None:
         device = self._devices.pop(index, None)
         if device is not None:
             self._figures.evaluator_restarts += 1
@@ -130,6 +154,11 @@ class EvaluatorPool:
             handler = self._handlers.get(type(message))
             if handler is None:
                 raise BadMessage(f"{type(message).__name__} does not belong here")
+            if (index := self.index_of(peer)) is not None:
+                self.watch.heard(index, self._clock())
+            elif not isinstance(message, EvaluatorReady):
+                # Its connection was cut and mended, which it cannot see: we know it under another name.
+                self.channel.send([peer, encode(hello_first())])
             handler(peer, message, frames[2:])
         except BadMessage as error:
             self._figures.protocol_errors += 1
@@ -142,22 +171,35 @@ class EvaluatorPool:
         if present is not None and present.peer == peer:
             present.ready = ready
             return
-        self.process_ended(ready.index)
+        self._forget(ready.index)
+        self.watch.ready(ready.index, self._clock())
         device = self._devices[ready.index] = Device(peer, ready)
         self._send_load(device)
 
     def _send_load(self, device: Device) -> None:
         if self.newest is None:
             return
+        self.watch.told_to_load(device.ready.index, self._clock())
         path = self._store.path(self.newest).resolve()
         message = LoadWeights(self.newest.version, self.newest.sha256, str(path))
         if not self.channel.send([device.peer, encode(message)]):
             log.warning("evaluator %d cannot be told of new weights", device.ready.index)
 
+    def _on_ping(self, peer: bytes, _message: Ping, _: list[memoryview]) -> None:
+        """It has nothing to do. If it should be loading, it has not been told."""
+        index = self.index_of(peer)
+        if index is None:
+            return
+        self.channel.send([peer, encode(Pong())])
+        for load in self.watch.idle(index, self._clock()):
+            log.warning("evaluator %d is told of its weights once more", load.index)
+            self._send_load(self._devices[index])
+
     def _on_loaded(self, peer: bytes, loaded: WeightsLoaded, _: list[memoryview]) -> None:
         index = self.index_of(peer)
         if index is None:
             return
+        self.watch.loaded(index, self._clock())
         device = self._devices[index]
         first, device.sha256 = not device.sha256, loaded.sha256
         newest = self.newest
@@ -172,6 +214,8 @@ class EvaluatorPool:
         """The old network stays. A process without any gets the current weights."""
         index = self.index_of(peer)
         newest = self.newest
+        if index is not None:
+            self.watch.loaded(index, self._clock())
         if index is None or newest is None or refused.version != newest.version:
             return
         log.warning("evaluator %d refuses weights %d: %s", index, refused.version, refused.reason)

@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import zmq
@@ -21,9 +21,10 @@ from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Status, WeightsInfo, Welcome, encode
 from protocol.sessions import Session, SessionTable
 from runtime.exits import Exit, Fatal
-from runtime.sockets import BULK_LIMIT, Context, publisher, router
+from runtime.sockets import BULK_LIMIT, HEARTBEAT_MS, Context, publisher, router
 from server.batching import MAX_QUEUED_ROWS
 from server.bulk_service import BulkService
+from server.evaluator_watch import Kill, WatchTimes
 from server.evaluators import FRAME_LIMIT, Device, EvaluatorPool, PoolEvents
 from server.figures import Figures
 from server.leaf_service import LeafService
@@ -66,6 +67,10 @@ class FrontSettings:
     """Games one worker should play at once; 0: from the batch sizes."""
     heartbeat: float = 10.0
     lease: float = 60.0
+    watch: WatchTimes = field(default_factory=WatchTimes)
+    """When an evaluator hangs."""
+    evaluators_heartbeat_ms: int = HEARTBEAT_MS
+    """Of ZeroMQ, on the evaluators' socket."""
 
 
 class Front:
@@ -117,8 +122,9 @@ class Front:
             taken=self._on_weights_taken,
             refused=self._on_weights_refused,
         )
-        socket = router(context, [settings.evaluators], limit=FRAME_LIMIT)
-        self.pool = EvaluatorPool(socket, self.store, self.figures, events)
+        heartbeat = settings.evaluators_heartbeat_ms
+        socket = router(context, [settings.evaluators], limit=FRAME_LIMIT, heartbeat_ms=heartbeat)
+        self.pool = EvaluatorPool(socket, self.store, self.figures, events, settings.watch)
         self.leaf.pool = self.bulk.pool = self.pool
 
     async def run(self) -> None:
@@ -146,11 +152,16 @@ class Front:
         for port in (self.leaf.port, self.bulk.port):
             port.say_goodbye(_STOPPING)
 
-    def stuck_evaluators(self) -> list[int]:
-        """Indices of evaluators that hang in a batch."""
-        peers = self.leaf.queue.stuck(STUCK_SECONDS, time.monotonic())
+    def hanging_evaluators(self) -> list[Kill]:
+        """Evaluators to be killed, each with the reason: silent for too long, or for ever at one batch."""
+        now = time.monotonic()
+        kills = [one for one in self.pool.watch.tick(now) if isinstance(one, Kill)]
+        if self.pool.watch.held_up(STUCK_SECONDS, now):
+            return kills
+        peers = self.leaf.queue.stuck(STUCK_SECONDS, now)
         found = (self.pool.index_of(peer) for peer in peers if isinstance(peer, bytes))
-        return [index for index in found if index is not None]
+        stuck = {index for index in found if index is not None} - {kill.index for kill in kills}
+        return kills + [Kill(index, f"at one batch for more than {STUCK_SECONDS:.0f} s") for index in stuck]
 
     def status(self) -> dict[str, Any]:
         """The figures of STATUS; docs/protocol.md says what each means."""

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zmq
@@ -201,19 +202,25 @@ class Worker(Peer):
 class Bench:
     """A front on ipc sockets in a folder of its own, and the peers of a test."""
 
-    def __init__(self, folder: Path, context: zmq.Context) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        context: zmq.Context,
+        settings: Callable[[FrontSettings], FrontSettings] = lambda usual: usual,
+        weights: bytes = b"untrained",
+    ) -> None:
         self.context = context
         self.channels: list[Channel] = []
         names = ("leaves", "bulk", "announce", "evaluators")
         self.endpoints = {name: f"ipc://{folder / name}" for name in names}
         self.store = WeightsStore(folder, GAME.name)
-        self.store.add(b"untrained", 0, 0, "tiny")
-        settings = FrontSettings(
+        self.store.add(weights, 0, 0, "tiny")
+        usual = FrontSettings(
             run="test", game=GAME, history=1, self_play=asdict(SelfPlaySettings(history=1)),
             leaves=(self.endpoints["leaves"],), bulk=(self.endpoints["bulk"],),
             announce=(self.endpoints["announce"],), evaluators=self.endpoints["evaluators"],
         )  # fmt: skip
-        self.front = Front(context, settings, self.store)
+        self.front = Front(context, settings(usual), self.store)
 
     async def evaluator(self, index: int = 0, target_rows: int = 32) -> EchoEvaluator:
         """An evaluator that is up."""
@@ -228,10 +235,10 @@ Scenario = Callable[[Bench], Awaitable[None]]
 Play = Callable[[Scenario], None]
 
 
-async def play_beside_front(folder: Path, scenario: Scenario) -> None:
+async def play_beside_front(folder: Path, scenario: Scenario, **bench_arguments: Any) -> None:
     """Run a scenario beside a front, both in this event loop."""
     context = new_context()
-    bench = Bench(folder, context)
+    bench = Bench(folder, context, **bench_arguments)
     try:
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(bench.front.run())

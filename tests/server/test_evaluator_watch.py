@@ -1,0 +1,80 @@
+"""The watch over evaluators: silence of each phase, lost messages, and a front that stood still itself."""
+
+from __future__ import annotations
+
+from server.evaluator_watch import EvaluatorWatch, Kill, Load, WatchTimes
+
+TIMES = WatchTimes(start=300.0, load=600.0, silence=60.0, ask_again=10.0, held_up=10.0)
+
+
+def ticks(watch: EvaluatorWatch, first: float, last: float) -> list[tuple[float, Kill]]:
+    """What is said at each second from `first` to `last`."""
+    seconds = range(int(first), int(last) + 1)
+    return [(float(now), said) for now in seconds for said in watch.tick(float(now))]
+
+
+def test_one_that_never_becomes_ready_is_killed_again_and_again() -> None:
+    watch = EvaluatorWatch(TIMES)
+    watch.started(0, 0.0)
+    reason = "starting, and silent for 301 s"
+    assert ticks(watch, 0, 700) == [(301.0, Kill(0, reason)), (602.0, Kill(0, reason))]
+    watch.started(0, 700.0)
+    assert ticks(watch, 701, 1000) == []
+
+
+def test_one_that_loads_has_longer_than_one_that_works() -> None:
+    watch = EvaluatorWatch(TIMES)
+    watch.ready(0, 0.0)
+    watch.told_to_load(0, 0.0)
+    assert ticks(watch, 0, 600) == []
+    watch.loaded(0, 600.0)
+    assert ticks(watch, 601, 661) == [(661.0, Kill(0, "up, and silent for 61 s"))]
+
+
+def test_answers_from_before_do_not_prolong_the_loading() -> None:
+    watch = EvaluatorWatch(TIMES)
+    watch.ready(0, 0.0)
+    watch.told_to_load(0, 1.0)
+    assert ticks(watch, 1, 500) == []
+    watch.heard(0, 500.0)
+    assert ticks(watch, 501, 602) == [(602.0, Kill(0, "loading weights, and silent for 601 s"))]
+
+
+def test_any_message_shows_that_a_working_one_is_there() -> None:
+    watch = EvaluatorWatch(TIMES)
+    watch.ready(0, 0.0)
+    for now in range(0, 1000, 60):
+        assert ticks(watch, now, now) == []
+        watch.heard(0, float(now))
+        assert ticks(watch, now + 1, now + 59) == []
+
+
+def test_one_that_is_idle_though_it_should_load_is_told_again() -> None:
+    """Not at once: its PING and the message may have crossed."""
+    watch = EvaluatorWatch(TIMES)
+    watch.ready(3, 0.0)
+    assert watch.idle(3, 1.0) == []
+    watch.told_to_load(3, 2.0)
+    assert watch.idle(3, 11.0) == []
+    assert watch.idle(3, 12.0) == [Load(3)]
+    watch.told_to_load(3, 12.0)
+    assert watch.idle(3, 21.0) == []
+
+
+def test_a_process_that_is_gone_is_not_watched() -> None:
+    watch = EvaluatorWatch(TIMES)
+    watch.started(0, 0.0)
+    watch.ended(0)
+    watch.heard(0, 1.0)
+    assert watch.idle(0, 1.0) == []
+    assert ticks(watch, 0, 1000) == []
+
+
+def test_a_front_that_stood_still_does_not_take_it_for_the_silence_of_others() -> None:
+    watch = EvaluatorWatch(TIMES)
+    watch.ready(0, 0.0)
+    assert ticks(watch, 0, 50) == []
+    assert watch.tick(250.0) == []
+    assert watch.held_up(60.0, 260.0)
+    assert not watch.held_up(60.0, 311.0)
+    assert ticks(watch, 251, 261) == [(261.0, Kill(0, "up, and silent for 61 s"))]

@@ -1,0 +1,158 @@
+"""Real evaluator processes that stop for a while, hang for good, or never become ready."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zmq
+from front_bench import GAME, Bench, Worker, play_beside_front
+from zmq.utils.monitor import parse_monitor_message
+
+from net.create import create
+from protocol.messages import Evaluated
+from runtime.aio import Stop
+from runtime.processes import Children
+from server.evaluator_watch import WatchTimes
+from server.front import Front
+
+PATIENCE = 120.0
+"""Seconds for a process to import torch on a busy machine."""
+STOPPED = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def evaluator(bench: Bench) -> list[str]:
+    return [
+        *(sys.executable, "-m", "server.evaluator", "--endpoint", bench.endpoints["evaluators"]),
+        *("--index", "0", "--device", "cpu", "--game", GAME.name, "--history", "1", "--threads", "1"),
+        *("--heartbeat", "0.2"),
+    ]
+
+
+class Watched:
+    """One evaluator process, kept running and watched as azserver does it, beside a front."""
+
+    def __init__(self, bench: Bench, argv: Sequence[str]) -> None:
+        self.front, self.bench = bench.front, bench
+        self.started: asyncio.Queue[int] = asyncio.Queue()
+        """Its process ids, one after the other."""
+        self.children = Children(backoff=0.01, sink=lambda _: None)
+        self.children.add("evaluator-0", argv, on_start=self._on_start, on_exit=self._on_exit)
+
+    def _on_start(self) -> None:
+        self.front.pool.process_started(0)
+        self.started.put_nowait(self.children.pids()["evaluator-0"])
+
+    def _on_exit(self, _code: int) -> None:
+        self.front.pool.process_ended(0)
+
+    async def watch(self) -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            for kill in self.front.hanging_evaluators():
+                os.kill(self.children.pids()[f"evaluator-{kill.index}"], signal.SIGKILL)
+
+    async def answers(self) -> None:
+        """Leaves are evaluated."""
+        worker = Worker(self.bench, 1)
+        await worker.join("worker")
+        worker.ask(1, 3)
+        rows = 0
+        async with asyncio.timeout(PATIENCE):
+            while rows < 3:
+                message, _ = await worker.inbox.get()
+                assert isinstance(message, Evaluated), message
+                rows += message.rows
+
+
+Script = Callable[[Watched], Coroutine[Any, Any, None]]
+
+
+def beside(folder: Path, script: Script, times: WatchTimes, argv: Sequence[str] = ()) -> None:
+    """Run `script` beside a front whose heartbeats are quick, with real weights and a watched evaluator."""
+
+    async def main(bench: Bench) -> None:
+        watched = Watched(bench, argv or evaluator(bench))
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(watched.children.run(stop))
+            watching = group.create_task(watched.watch())
+            await script(watched)
+            watching.cancel()
+            running.cancel()
+
+    create(GAME.name, 1, "tiny", 0, folder / "net.safetensors")
+    data = (folder / "net.safetensors").read_bytes()
+
+    asyncio.run(
+        play_beside_front(
+            folder,
+            main,
+            settings=lambda usual: replace(usual, watch=times, evaluators_heartbeat_ms=100),
+            weights=data,
+        )
+    )
+
+
+def cut_connections(front: Front) -> zmq.Socket:
+    """Tells of each connection of an evaluator that the front has cut."""
+    return front.pool.channel.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+
+
+async def next_cut(monitor: zmq.Socket) -> None:
+    assert await asyncio.to_thread(monitor.poll, int(1000 * PATIENCE))
+    parse_monitor_message(monitor.recv_multipart())
+
+
+def test_one_that_was_stopped_until_its_connection_was_cut_works_again(tmp_path: Path) -> None:
+    """SIGSTOP, the front's heartbeats cut the connection, SIGCONT: the same process answers leaves."""
+
+    async def script(watched: Watched) -> None:
+        pid = await watched.started.get()
+        async with asyncio.timeout(PATIENCE):
+            await watched.front.one_up.wait()
+        await watched.answers()
+        monitor = cut_connections(watched.front)
+        os.kill(pid, signal.SIGSTOP)
+        await next_cut(monitor)
+        os.kill(pid, signal.SIGCONT)
+        await watched.answers()
+        assert watched.started.empty(), "it was killed and started again"
+        watched.front.pool.channel.socket.disable_monitor()
+        monitor.close(0)
+
+    beside(tmp_path, script, WatchTimes())
+
+
+def test_one_that_stays_stopped_is_killed_and_its_successor_works(tmp_path: Path) -> None:
+    async def script(watched: Watched) -> None:
+        pid = await watched.started.get()
+        async with asyncio.timeout(PATIENCE):
+            await watched.front.one_up.wait()
+        os.kill(pid, signal.SIGSTOP)
+        async with asyncio.timeout(PATIENCE):
+            assert await watched.started.get() != pid
+        await watched.answers()
+
+    beside(tmp_path, script, WatchTimes(silence=3.0))
+
+
+def test_one_that_never_becomes_ready_is_killed_and_started_again(tmp_path: Path) -> None:
+    """It stops itself before it has said a word, as one may that hangs in a driver."""
+
+    async def script(watched: Watched) -> None:
+        async with asyncio.timeout(PATIENCE):
+            pids = [await watched.started.get() for _ in range(3)]
+        assert len(set(pids)) == 3
+
+    hangs = [sys.executable, "-S", "-c", STOPPED]
+    beside(tmp_path, script, WatchTimes(start=0.5), hangs)
