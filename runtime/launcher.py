@@ -22,7 +22,7 @@ from runtime.connection import Connection
 from runtime.exits import Exit, guarded
 from runtime.ports import claimed_base_port
 from runtime.processes import Children
-from runtime.run_config import Commands, RunConfig, check, make_commands, run_name
+from runtime.run_config import TRAINER_GRACE, Commands, RunConfig, check, make_commands, run_name
 from runtime.runs import RunFolder
 from runtime.sockets import new_context
 from runtime.view import View
@@ -30,7 +30,9 @@ from runtime.view import View
 ASK_EVERY = 1.0
 """Seconds between two GET_STATUS."""
 GRACE = 15.0
-"""Seconds that one part gets to end cleanly."""
+"""Seconds that one part gets to end cleanly, with what it waits for not counted."""
+GRACES = {"trainer": TRAINER_GRACE, "server": GRACE + TRAINER_GRACE}
+"""Where it is more."""
 
 EXAMPLES = (
     "azrun                                     chess with a tiny network, until Ctrl-C",
@@ -46,7 +48,7 @@ class Part:
         self.name = name
         self.stop = Stop()
         self._log_file = log_file
-        self.children = Children(grace=GRACE, sink=self._write)
+        self.children = Children(grace=GRACES.get(name, GRACE), sink=self._write)
         self.children.add(name, argv)
         self.ended = asyncio.Event()
 
@@ -90,9 +92,10 @@ class Launcher:
         self.answered = asyncio.Event()
         """Figures have come."""
         self._ready_for_clients = asyncio.Event()
+        self._no_workers = asyncio.Event()
 
     async def main(self, stop: Stop) -> None:
-        """Run until the time is over or a signal comes; then end client, trainer and server in turn."""
+        """Run until the time is over or a signal comes; then end what plays, the trainer, the server."""
         stop.waits_for = "games and training steps under way, at most a minute"
         with contextlib.ExitStack() as files:
             parts = self._parts(files)
@@ -133,13 +136,18 @@ class Launcher:
         stop.request()
 
     async def _end(self, parts: list[Part], watcher: asyncio.Task[None]) -> None:
-        """Players first, so that what they have reaches the store; the trainer leaves its figures."""
+        """Players first, so that what they have reaches the store. The server begins to end, which ends its
+        workers; then the trainer, whose last weights the server still takes (`--trainer-grace`)."""
         server, trainer, *clients = parts
         for client in clients:
             await client.end()
+        server.stop.request()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await _first_of(self._no_workers, server.ended)
+        await trainer.end()
         watcher.cancel()
         await server.end()
-        await trainer.end()
         self.figures["trainer"] = self.folder.read_figures() or self.figures.get("trainer")
 
     async def _watch(self, view: View) -> None:
@@ -167,6 +175,10 @@ class Launcher:
         trainer = figures.get("trainer") or self.figures.get("trainer") or {}
         self.figures = {**figures, "trainer": trainer}
         self.answered.set()
+        if (figures.get("sessions") or {}).get("workers", 0):
+            self._no_workers.clear()
+        else:
+            self._no_workers.set()
         # The client would else compile the game at the same time as the server, and be twice as late.
         if (figures.get("sessions") or {}).get("workers", 0) >= min(1, self.settings.workers):
             self._ready_for_clients.set()

@@ -14,6 +14,10 @@ Commands = Mapping[str, Sequence[str]]
 """Command lines by name: server, trainer, then what plays."""
 
 
+TRAINER_GRACE = 30.0
+"""Seconds that the trainer gets for a clean end: the last games, the last weights, a checkpoint."""
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """The whole loop on this machine: azserver, azclient and the trainer."""
@@ -69,6 +73,7 @@ def _server(settings: RunConfig, port: int) -> list[str]:
         *("--workers", str(settings.workers), "--games", str(settings.games)),
         *("--self-play.simulations", str(settings.simulations)),
         *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
+        *("--trainer-grace", str(TRAINER_GRACE)),
     )
 
 

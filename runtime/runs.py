@@ -1,7 +1,8 @@
 """The run folder: everything a run leaves on disk, so that one folder is all there is to back up.
 
 runs/NAME/run.json       what the run is: game, history, when it was made
-         config.toml     settings as last used
+         config.toml     azserver's settings as last used
+         trainer.toml    the trainer's
          games.db        finished games (trainer)
          figures.json    the trainer's figures, as last written
          figures.jsonl   the same over time, a line now and then
@@ -39,6 +40,7 @@ class RunFolder:
         self.path = Path(root) / name
         self.about = self.path / "run.json"
         self.config = self.path / "config.toml"
+        self.trainer_config = self.path / "trainer.toml"
         self.games = self.path / "games.db"
         self.figures = self.path / "figures.json"
         self.figures_log = self.path / "figures.jsonl"

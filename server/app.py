@@ -1,12 +1,14 @@
 """azserver as a whole: prepares the run, opens the door, keeps evaluators and workers running, ends in order.
 
-The stop has two stages. First the workers end, with the front still there to take their last games, then
-the evaluators, then the front; a second signal ends all at once.
+The stop has two stages. First the workers end, with the front still there to take their last games; under
+azrun the trainer's last weights come then; then the evaluators end, then the front. A second signal ends all
+at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -123,6 +125,9 @@ class App:
                 await _first_of(front.all_up, stop.finishing, seconds=ALL_UP_SECONDS)
                 self._add_workers(players, workers, folder, endpoints)
                 await players.run(stop)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._config.trainer_grace):
+                        await front.trainer_left()
             except Stopped:
                 log.info("stopped while starting")
             front.say_goodbye()

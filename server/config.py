@@ -47,6 +47,9 @@ class ServerConfig:
     """Seed of the untrained network."""
     cpu_threads: int = 0
     """Threads of each CPU evaluator; 0 shares the cores evenly between them."""
+    trainer_grace: float = 0.0
+    """Seconds that a clean stop waits, after the workers have ended, for a trainer that is being stopped too:
+    its last weights are taken into use. 0 does not wait; azrun sets it."""
     start_positions: Path | None = None
     """Text file of start positions in the game's notation, one a line (# begins a comment); a
     --self-play.start-share of games begins at one of them."""

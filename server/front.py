@@ -83,6 +83,8 @@ class Front:
         self.figures = Figures(started=time.monotonic())
         self.stopping = False
         self._announce_now = asyncio.Event()
+        self._trainer_or_weights = asyncio.Event()
+        """A session ended on the bulk port, or weights were taken or refused."""
         self._trouble: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
         self.leaf = LeafService(
             settings.game, settings.history, Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT), self.figures
@@ -111,7 +113,7 @@ class Front:
             SessionTable(self._welcome_to_bulk, lease=settings.lease, rng=rng),
             {**self.bulk.routes(), **looking_in},
             self.figures,
-            on_end=self.bulk.session_ended,
+            on_end=self._on_bulk_session_ended,
             version=self._version,
         )
         self._publisher = publisher(context, settings.announce)
@@ -248,6 +250,16 @@ class Front:
         port = self.leaf.port if self.leaf.port.sessions.get(session.peer) is session else self.bulk.port
         port.send(peer_of(session), Status(self.status()))
 
+    def _on_bulk_session_ended(self, session: Session) -> None:
+        self.bulk.session_ended(session)
+        self._trainer_or_weights.set()
+
+    async def trainer_left(self) -> None:
+        """Wait until there is no trainer, and what it published last is in use."""
+        while self.bulk.trainer is not None or self.pool.newest != self.store.current:
+            self._trainer_or_weights.clear()
+            await self._trainer_or_weights.wait()
+
     def _version(self) -> int:
         return self.store.current.version if self.store.current else 0
 
@@ -263,9 +275,11 @@ class Front:
         self.store.adopt(info)
         log.info("weights %d (step %d) are in use", info.version, info.step)
         self._announce_now.set()
+        self._trainer_or_weights.set()
 
     def _on_weights_refused(self, info: WeightsInfo, reason: str) -> None:
         """Newer weights are thrown away; when even the current ones are no good nobody can play."""
+        self._trainer_or_weights.set()
         if self.bulk.gate is not None:
             self.bulk.gate.refused(info)
         if info != self.store.current:

@@ -188,5 +188,7 @@ def test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store(loop, ledg
     database = sqlite3.connect(f"file:{loop.folder}/runs/test/games.db?mode=ro", uri=True)
     stored = [uid for (uid,) in database.execute("SELECT uid FROM games")]
     assert len(stored) == len(set(stored)) == summary["games"]
+    current = json.loads((loop.folder / "runs" / "test" / "weights" / "current.json").read_bytes())
+    assert current["step"] == summary["steps"], "the network as it was at the end"
     assert len(ledger.acknowledged) > 20
     assert set(ledger.acknowledged) <= set(stored)

@@ -15,8 +15,9 @@ from games.spec import Game
 from protocol.messages import Welcome
 from protocol.records import GameRecord, from_bytes
 from protocol.settings import SelfPlaySettings
+from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
-from runtime.runs import RunFolder
+from runtime.runs import RunFolder, write_atomically
 from runtime.stretches import Movers
 from trainer import checkpoint
 from trainer.beginnings import check_begins_anew
@@ -82,6 +83,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         check_begins_anew(config, folder, welcome.weights)
     folder.create(game.name, history)
     lock = folder.lock("trainer")
+    write_atomically(folder.trainer_config, to_toml(config).encode())
     store = Store(folder.games, game.name)
     reader = StoreReader(folder.games)
     begun = (config, game, history, welcome.network, folder.checkpoints)

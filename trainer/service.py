@@ -56,6 +56,8 @@ FRESH_LIMIT = 8192
 """Stored games that may wait for the training thread before new ones are sent back."""
 STATUS_SECONDS = 2.0
 LOG_SECONDS = 30.0
+LAST_WEIGHTS = 20.0
+"""Seconds that a clean end waits until the server has stored the network as it then is."""
 
 
 class Service:
@@ -85,6 +87,10 @@ class Service:
         self._gated = False
         """Games lag behind the weights that are published, as they should."""
         self._renumber = False
+        self._published_step = 0
+        """Training step of the weights offered last, or of the beginning."""
+        self._weights_moved = asyncio.Event()
+        """Weights were stored or refused, or the connection was lost."""
         self._offered = 0
         """Newest version offered to the server by this process."""
         self._games_came = asyncio.Event()
@@ -99,7 +105,7 @@ class Service:
 
     async def main(self, stop: Stop) -> None:
         """Train until asked to stop."""
-        stop.waits_for = "the last commit and a checkpoint"
+        stop.waits_for = "the last commit, the last weights and a checkpoint"
         async with asyncio.TaskGroup() as group:
             connection = group.create_task(self._connection.run())
             stopping = group.create_task(stop.finishing.wait())
@@ -117,6 +123,7 @@ class Service:
         """Until asked to stop; then what is under way is finished and a checkpoint written."""
         self._figures.begin(run.store.totals, run.intake.rejected, run.learning.architecture)
         self._figures.weights_version = self._server_version
+        self._published_step = run.learning.step
         self._figures.resignation = run.resignation.as_dict()
         self._last_seq = run.store.newest
         curves = Curves(run.folder.tensorboard, run.folder.figures_log)
@@ -131,6 +138,7 @@ class Service:
         self._games_came.set()
         self._work_came.set()
         await asyncio.wait(tasks)
+        await self._publish_last(run)
         reporting.cancel()
         curves.close()
         await self._in_learning_thread(run.learning.save)
@@ -159,6 +167,7 @@ class Service:
 
     def _on_lost(self, _: str) -> None:
         self._carry_out(self._publisher.on_lost())
+        self._weights_moved.set()
 
     def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
         now = time.monotonic()
@@ -220,8 +229,8 @@ class Service:
     # ---- training and weights out ----
 
     async def _train(self, run: Run, stop: Stop) -> None:
-        published_step, published_at = run.learning.step, time.monotonic()
-        saved_step, saved_at = published_step, published_at
+        published_at = time.monotonic()
+        saved_step, saved_at = run.learning.step, published_at
         while not stop.finishing.is_set():
             await self._work_came.wait()
             self._work_came.clear()
@@ -232,10 +241,9 @@ class Service:
             if turn.more:
                 self._work_came.set()
             now = time.monotonic()
-            if self._is_due(run, turn, turn.step - published_step, now - published_at):
-                self._renumber = False
+            if self._is_due(run, turn, turn.step - self._published_step, now - published_at):
                 await self._publish(run)
-                published_step, published_at = turn.step, now
+                published_at = now
             if turn.step > saved_step and now - saved_at >= self._config.checkpoint_seconds:
                 await self._save(run)
                 saved_step, saved_at = turn.step, now
@@ -268,7 +276,7 @@ class Service:
         if not run.learning.has_checkpoint and not await self._save(run):
             return
         version, step, data = await self._in_learning_thread(run.learning.publish, self._server_version)
-        self._offered = version
+        self._offered, self._published_step, self._renumber = version, step, False
         self._figures.held_out = (
             await self._in_learning_thread(run.learning.held_out) or self._figures.held_out
         )
@@ -278,11 +286,26 @@ class Service:
         )
         self._carry_out(self._publisher.offer(Upload(info, data), time.monotonic()))
 
+    async def _publish_last(self, run: Run) -> None:
+        """The network as a clean stop leaves it, if steps were made since the last one; not amid a round."""
+        is_due = run.learning.step > self._published_step and not run.learning.round_games
+        try:
+            async with asyncio.timeout(LAST_WEIGHTS):
+                while self._connection.welcome is not None and (is_due or self._publisher.busy):
+                    self._weights_moved.clear()
+                    if is_due:
+                        await self._publish(run)
+                    await self._weights_moved.wait()
+                    is_due = self._renumber
+        except TimeoutError:
+            log.warning("the server did not take the last weights; they are in the checkpoint")
+
     def _carry_out(self, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
                 case Send(message, frame):
                     self._connection.send(message, *(() if frame is None else (frame,)))
+                    continue
                 case Published(info):
                     self._server_version = max(self._server_version, info.version)
                     self._figures.weights_version = info.version
@@ -294,6 +317,7 @@ class Service:
                     self._work_came.set()
                 case GivenUp(info, reason):
                     log.error("the server refused weights version %d: %s", info.version, reason)
+            self._weights_moved.set()
 
     # ---- figures ----
 

@@ -160,6 +160,26 @@ def test_a_trainer_is_known_by_its_secret_and_not_by_its_name(play: Play) -> Non
     play(scenario)
 
 
+def test_a_front_that_ends_can_wait_for_the_trainers_last_weights(play: Play) -> None:
+    """Until the trainer has left and an evaluator has what it published."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        trainer, watcher = Peer(bench, "bulk"), Peer(bench, "bulk")
+        await trainer.join("trainer")
+        left = asyncio.create_task(bench.front.trainer_left())
+        info = await publish(trainer, b"last", 2)
+        await watcher.join("watcher")
+        await watcher.status()
+        assert not left.done()
+        trainer.send(Bye())
+        async with asyncio.timeout(PATIENCE):
+            await left
+        assert bench.store.current == info
+
+    play(scenario)
+
+
 def test_two_trainers_without_a_secret_are_two(play: Play) -> None:
     async def scenario(bench: Bench) -> None:
         first, second = Peer(bench, "bulk"), Peer(bench, "bulk")

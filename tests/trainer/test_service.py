@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import tomllib
 from pathlib import Path
 
 import msgspec
@@ -109,6 +110,38 @@ def test_a_game_that_the_trainer_cannot_read_is_answered(tmp_path: Path) -> None
 
     acks = asyncio.run(scenario()).acks
     assert [(ack.status, ack.reason.split(":")[0]) for ack in acks.values()] == [("rejected", "internal")] * 2
+
+
+def test_a_clean_stop_publishes_the_network_as_it_then_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was due by steps or time. The settings as used lie in the run folder."""
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+    rng = np.random.default_rng(1)
+
+    async def scenario() -> FakeServer:
+        server, trainer = a_server_and_trainer(
+            tmp_path, welcome(), publish_steps=10**6, publish_seconds=1e6, samples_per_position=3.0
+        )
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await server.until(lambda: server.trainer)
+            for _ in range(60):
+                server.play(random_game(GAME, rng, simulations=20))
+            await server.until(lambda: server.figures.get("step", 0) > 0)  # type: ignore[operator]
+            assert server.offers == []
+            stop.request()
+        server.close()
+        return server
+
+    server = asyncio.run(scenario())
+    folder = tmp_path / "run-1"
+    (offer,) = server.offers
+    assert (offer.version, len(server.files[offer.sha256])) == (8, offer.size)
+    assert offer.step == json.loads((folder / "figures.json").read_text())["step"]
+    settings = tomllib.loads((folder / "trainer.toml").read_text())
+    assert (settings["batch"], settings["samples_per_position"]) == (32, 3.0)
 
 
 def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:
