@@ -22,6 +22,8 @@ class Run:
     game: Game
     settings: SelfPlaySettings
     """Resolved: zeros replaced by the game's own values."""
+    identity: bytes = b""
+    """Tells runs of the same name apart, 16 bytes."""
 
 
 def read_welcome(welcome: Welcome) -> Run:
@@ -29,7 +31,7 @@ def read_welcome(welcome: Welcome) -> Run:
     try:
         game = get_game(welcome.game)
         settings = msgspec.convert(welcome.self_play, SelfPlaySettings)
-        return Run(welcome.run, game, resolve(settings, game))
+        return Run(welcome.run, game, resolve(settings, game), welcome.run_id)
     except ValueError as error:  # msgspec.ValidationError is one
         raise Fatal(
             f"cannot play what the server asks for: {error}; is this program older than the server's?",
@@ -43,4 +45,5 @@ def is_same_run(run: Run, welcome: Welcome) -> bool:
         other = read_welcome(welcome)
     except Fatal:
         return False
-    return (run.name, run.game.name, run.settings) == (other.name, other.game.name, other.settings)
+    mine = run.name, run.identity, run.game.name, run.settings
+    return mine == (other.name, other.identity, other.game.name, other.settings)

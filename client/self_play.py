@@ -56,6 +56,8 @@ class Player:
     index: int = 0
     name: str = ""
     is_client: bool = False
+    run: bytes = b""
+    """Identity of the run that is played for."""
 
     def rng(self, number: int) -> np.random.Generator:
         entropy = [self.seed, self.index, number]
@@ -161,6 +163,7 @@ def _record(
         seed=player.seed,
         source=player.name,
         seconds=seconds,
+        run=player.run,
     )
 
 

@@ -1,9 +1,10 @@
 """Which worker process owns which spool folder, and what happens to folders nobody owns any more.
 
-    ROOT/RUN/worker-0, worker-1, ...      one owner each, held by a lock that dies with the process
+    ROOT/RUN+IDENTITY/worker-0, worker-1, ...      one owner each, held by a lock that dies with the process
 
-One folder a run: games of one run are never sent to another. The first worker takes over the games of
-folders without an owner, so that starting fewer workers than last time leaves nothing behind.
+One folder a run, told apart by its identity from others of its name: games of one run are never sent to
+another. The first worker takes over the games of folders without an owner, so that starting fewer workers
+than last time leaves nothing behind, and those of a folder without an identity, which an older version made.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from typing import IO
 
 from client.spool import SUFFIX, sync_folder
 from runtime.exits import Exit, Fatal
+
+MARK = "+"
+"""Before the identity in a folder's name; in no run's name."""
+IDENTITY_DIGITS = 12
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +36,10 @@ class SpoolFolder:
         self._lock.close()
 
 
-def run_folder(root: Path, game: str, run: str) -> Path:
+def run_folder(root: Path, game: str, run: str, identity: bytes = b"") -> Path:
     """The folder of one run, named so that no run name can point outside `root`."""
-    return root / re.sub(r"[^A-Za-z0-9_-]", "_", f"{game}-{run}")
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{game}-{run}")
+    return root / (f"{name}{MARK}{identity.hex()[:IDENTITY_DIGITS]}" if identity else name)
 
 
 def claim(folder: Path, index: int) -> SpoolFolder:
@@ -56,6 +62,10 @@ def claim(folder: Path, index: int) -> SpoolFolder:
                 )
             if index == 0:
                 _take_over(folder, path)
+                name, mark, _ = folder.name.partition(MARK)
+                if mark:
+                    _take_over(folder.with_name(name), path)
+                    _name_others(folder, name)
             return SpoolFolder(path, lock)
     except OSError as error:
         raise Fatal(
@@ -88,3 +98,16 @@ def _take_over(folder: Path, mine: Path) -> None:
         if left:
             sync_folder(mine)
             log.info("took over %d games that %s left", len(left), other)
+
+
+def _name_others(folder: Path, name: str) -> None:
+    """Say which games of other runs of this name wait here: they are not lost, and not sent to this one."""
+    for other in sorted(folder.parent.glob(f"{name}{MARK}*")):
+        games = 0 if other == folder else sum(1 for _ in other.glob(f"worker-*/*{SUFFIX}"))
+        if games:
+            log.warning(
+                "%d games in %s were played for another run of this name: they are kept, and sent when that "
+                "run is served again",
+                games,
+                other,
+            )

@@ -118,7 +118,7 @@ class Worker:
         self._begin_games(group, source, uploader, welcome.games_in_flight)
 
     def _claim_folder(self, run: Run) -> Path:
-        folder = run_folder(self._options.spool, run.game.name, run.name)
+        folder = run_folder(self._options.spool, run.game.name, run.name, run.identity)
         self._folder = claim(folder, self._options.index)
         return self._folder.path
 
@@ -145,6 +145,7 @@ class Worker:
             index=options.index,
             name=options.full_name,
             is_client=options.role == "client",
+            run=run.identity,
         )
         if options.cache > 0:
             self._cache = CachedEvaluator(source.evaluator, options.cache)

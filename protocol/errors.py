@@ -57,6 +57,8 @@ class Code(StrEnum):
     """The bytes are not those the message's sha256 was made of."""
     WRONG_GAME = "wrong_game"
     """A record of another game than the run's."""
+    WRONG_RUN = "wrong_run"
+    """Played for another run, of the same name perhaps."""
     WRONG_SETTINGS = "wrong_settings"
     """Played under other settings than the run's."""
     BAD_START = "bad_start"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 MAX_ROWS = 4096
 """Leaves in one EVALUATE."""
@@ -28,6 +28,7 @@ ROLES = ("worker", "client", "trainer", "watcher")
 Name = Annotated[str, Meta(max_length=120)]
 Text = Annotated[str, Meta(max_length=2000)]
 Uid = Annotated[bytes, Meta(min_length=16, max_length=16)]
+RunId = Annotated[bytes, Meta(max_length=16)]
 Sha256 = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Count = Annotated[int, Meta(ge=0, le=2**40)]
 Rows = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
@@ -100,6 +101,9 @@ class Welcome(Message, frozen=True, tag="welcome"):
     trainer_present: bool = False
     gated: bool = False
     """Published weights play only once they have won against the best ones: games may lag behind."""
+    run_id: RunId = b""
+    """16 random bytes drawn when the run was made: a later run of the same name has others. It goes into the
+    records of the games played for it."""
 
 
 class Goodbye(Message, frozen=True, tag="goodbye"):

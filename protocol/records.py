@@ -19,8 +19,9 @@ from protocol.errors import Code
 from protocol.messages import MAX_RECORD, Name, Uid
 from protocol.search_columns import UNKNOWN, fault_of, not_known
 
-FORMAT = 2
-"""Written. Records of format 1, which know nothing of the network's own view, are still read."""
+FORMAT = 3
+"""Written for a run that has an identity, format 2 for one that has none. Format 1, which knows nothing of
+the network's own view, is still read."""
 
 POLICY_TARGET = 1
 """Flag of a ply whose visits are a policy target (a full search)."""
@@ -98,6 +99,8 @@ class GameRecord:
     """[plies] plies that a simulation went down from the root, in the mean; or NaN."""
     max_depths: npt.NDArray[np.uint8] = not_known(np.uint8)
     """[plies] plies that the deepest simulation went down, 255 for more, 0 where it is not known."""
+    run: bytes = b""
+    """Identity of the run it was played for, 16 bytes; empty where it is not known."""
 
     def __post_init__(self) -> None:
         for name in UNKNOWN:
@@ -107,6 +110,11 @@ class GameRecord:
     @property
     def plies(self) -> int:
         return len(self.actions)
+
+    @property
+    def format(self) -> int:
+        """Number of the format that it is written in."""
+        return FORMAT if self.run else FORMAT - 1
 
     @property
     def searched(self) -> int:
@@ -129,7 +137,7 @@ _PlyCount = Annotated[int, Meta(ge=1, le=65535)]
 class _Wire1(Struct, frozen=True, forbid_unknown_fields=True):
     """The map of format 1; columns little-endian. Strict: what is stored is what was understood."""
 
-    format: Annotated[int, Meta(ge=1, le=2)]
+    format: Annotated[int, Meta(ge=1, le=FORMAT)]
     uid: Uid
     game: Name
     start: Annotated[str, Meta(max_length=200)]
@@ -149,13 +157,19 @@ class _Wire1(Struct, frozen=True, forbid_unknown_fields=True):
     versions: _Column
 
 
-class _Wire(_Wire1, frozen=True, forbid_unknown_fields=True):
-    """The map as it travels now: that of format 1, and what only the search knows of the network."""
+class _Wire2(_Wire1, frozen=True, forbid_unknown_fields=True):
+    """That of format 2: that of format 1, and what only the search knows of the network."""
 
     prior_kl: _Column
     prior_values: _Column
     mean_depths: _Column
     max_depths: _Column
+
+
+class _Wire3(_Wire2, frozen=True, forbid_unknown_fields=True):
+    """That of format 3: that of format 2, and which run the game was played for."""
+
+    run: Uid
 
 
 _COLUMNS: dict[str, np.dtype[Any]] = {
@@ -177,21 +191,23 @@ PER_PLY = tuple(name for name in _COLUMNS if name not in _OF_VISITS)
 _PLAIN = ("uid", "game", "start", "max_plies", "simulations", "outcome", "reason", "seed", "source")
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_Wire)
-_decoder1 = msgspec.msgpack.Decoder(_Wire1)
-_BEGINS_AS_1 = b"\xde\x00\x12\xa6format\x01"
-"""First bytes of a record of format 1: a map of 18 entries and the first of them."""
+_WIRES: dict[int, type[_Wire1]] = {1: _Wire1, 2: _Wire2, FORMAT: _Wire3}
+_decoders = {number: msgspec.msgpack.Decoder(wire) for number, wire in _WIRES.items()}
+_BEGINNINGS = {b"\xde" + len(wire.__struct_fields__).to_bytes(2): number for number, wire in _WIRES.items()}
+"""First bytes of a record, a map of so many entries, and the format that has so many."""
 
 
 def to_bytes(record: GameRecord) -> bytes:
     """The one way to write this record. Raises BadRecord, so that a fault shows where it was made."""
-    _check(record)
+    number = record.format
+    _check(record, number)
     fields: dict[str, Any] = {name: getattr(record, name) for name in _PLAIN}
     fields |= {name: _column_bytes(record, name) for name in _COLUMNS}
-    wire = _Wire(format=FORMAT, seconds=float(record.seconds), **fields)
+    if record.run:
+        fields["run"] = record.run
     try:
-        data = _encoder.encode(wire)
-        _decoder.decode(data)
+        data = _encoder.encode(_WIRES[number](format=number, seconds=float(record.seconds), **fields))
+        _decoders[number].decode(data)
     except (msgspec.MsgspecError, TypeError, OverflowError) as error:
         raise BadRecord(str(error)) from error
     _check_size(data)
@@ -205,22 +221,26 @@ def from_bytes(data: bytes | memoryview) -> GameRecord:
     wrote format 1. Says nothing about the rules of the game: that is verified by the trainer.
     """
     _check_size(data)
-    wire: _Wire1
-    is_older = bytes(data[: len(_BEGINS_AS_1)]) == _BEGINS_AS_1
+    number = _format_of(data)
     try:
-        wire = _decoder1.decode(data) if is_older else _decoder.decode(data)
+        wire = _decoders[number].decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadRecord(str(error)) from error
     fields: dict[str, Any] = {name: getattr(wire, name) for name in _PLAIN}
-    names = [name for name in _COLUMNS if not (is_older and name in UNKNOWN)]
+    names = [name for name in _COLUMNS if not (number == 1 and name in UNKNOWN)]
     fields |= {name: _column(name, getattr(wire, name)) for name in names}
-    if not is_older and not (wire.format == FORMAT and all(len(fields[name]) for name in UNKNOWN)):
+    if wire.format != number or not all(len(fields[name]) for name in names if name in UNKNOWN):
         raise BadRecord("not in canonical form: another format or an empty column")
-    record = GameRecord(seconds=wire.seconds, **fields)
-    _check(record, wire.format)
+    record = GameRecord(seconds=wire.seconds, run=getattr(wire, "run", b""), **fields)
+    _check(record, number)
     if _encoder.encode(wire) != data:
         raise BadRecord("not in canonical form")
     return record
+
+
+def _format_of(data: bytes | memoryview) -> int:
+    """By the number of entries; a map of any other is read as the newest format, to say what is wrong."""
+    return _BEGINNINGS.get(bytes(data[:3]), FORMAT)
 
 
 def sha256(data: bytes | memoryview) -> bytes:
@@ -248,7 +268,7 @@ def _column(name: str, data: bytes) -> npt.NDArray[Any]:
     return column
 
 
-def _check(record: GameRecord, record_format: int = FORMAT) -> None:
+def _check(record: GameRecord, record_format: int) -> None:
     """What holds for a record of any game. Raises BadRecord."""
     plies, total = record.plies, int(record.visited.sum(dtype=np.int64))
     if plies < 1:

@@ -1,6 +1,6 @@
 """The run folder: everything a run leaves on disk, so that one folder is all there is to back up.
 
-runs/NAME/run.json       what the run is: game, history, when it was made
+runs/NAME/run.json       what the run is: game, history, when it was made, its identity (`id`)
          config.toml     azserver's settings as last used
          trainer.toml    the trainer's
          games.db        finished games (trainer)
@@ -14,10 +14,12 @@ runs/NAME/run.json       what the run is: game, history, when it was made
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import re
+import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -50,10 +52,12 @@ class RunFolder:
         self.spool = self.path / "spool"
         self.tensorboard = self.path / "tensorboard"
 
-    def create(self, game: str, history: int) -> None:
-        """Make the folder, or open it again when it is of the same game and history.
+    def create(self, game: str, history: int, run_id: bytes = b"") -> None:
+        """Make the folder, or open it again when it is of the same game, history and identity.
 
-        Raises Fatal(BAD_DATA) if it belongs to another game, Fatal(DISK) if it cannot be written.
+        `run_id`: 16 bytes, the identity that the server names. Empty: the folder's own, drawn for a new one
+        and for one that has none because an older version made it.
+        Raises Fatal(BAD_DATA) if it belongs to another run, Fatal(DISK) if it cannot be written.
         """
         try:
             for folder in FOLDERS:
@@ -64,9 +68,34 @@ class RunFolder:
                     self.about,
                     json.dumps({"game": game, "history": history, "created": created}, indent=1).encode(),
                 )
+            self._check(game, history)
+            self._identify(run_id)
         except OSError as error:
             raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
-        self._check(game, history)
+
+    @property
+    def run_id(self) -> bytes:
+        """16 bytes; empty in a folder that no server or trainer has opened since there are identities.
+
+        Raises Fatal(BAD_DATA) as `describe`."""
+        found = self.describe().get("id", "")
+        with contextlib.suppress(ValueError, TypeError):
+            if len(run_id := bytes.fromhex(found)) in (0, 16):
+                return run_id
+        raise self._damaged()
+
+    def _identify(self, run_id: bytes) -> None:
+        found = self.run_id
+        if not found:
+            about = self.describe() | {"id": (run_id or secrets.token_bytes(16)).hex()}
+            write_atomically(self.about, json.dumps(about, indent=1).encode())
+        elif run_id and run_id != found:
+            raise Fatal(
+                f"{self.path} is of another run of this name: its identity is {found.hex()}, the server's "
+                f"{run_id.hex()}. Choose another --run or move the folder away; or, if its games and "
+                f'networks may go on in the server\'s run, delete the entry "id" in {self.about}',
+                Exit.BAD_DATA,
+            )
 
     def describe(self) -> dict[str, Any]:
         """Contents of run.json. Raises Fatal(BAD_DATA) if there is none or it is damaged."""
@@ -82,9 +111,11 @@ class RunFolder:
             ) from error
         except (ValueError, KeyError, TypeError):
             pass
-        raise Fatal(
-            f"{self.about} is damaged; restore it from a backup, or use another --run name", Exit.BAD_DATA
-        )
+        raise self._damaged()
+
+    def _damaged(self) -> Fatal:
+        text = f"{self.about} is damaged; restore it from a backup, or use another --run name"
+        return Fatal(text, Exit.BAD_DATA)
 
     def lock(self, program: str) -> IO[str]:
         """Claim the folder for one `program` (azserver, trainer) until the file is closed or this process

@@ -170,6 +170,7 @@ class App:
         tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(3)]
         return FrontSettings(
             run=folder.name,
+            run_id=folder.run_id,
             game=self._game,
             history=self._self_play.history,
             self_play=asdict(self._self_play),

@@ -63,6 +63,8 @@ class FrontSettings:
     """Evaluators that are to come up."""
     local_workers: int = 1
     network: str = ""
+    run_id: bytes = b""
+    """Identity of the run, 16 bytes."""
     games_in_flight: int = 0
     """Games one worker should play at once; 0: from the batch sizes."""
     heartbeat: float = 10.0
@@ -243,6 +245,7 @@ class Front:
             network=settings.network,
             trainer_present=self.bulk.trainer is not None,
             gated=self.bulk.gate is not None,
+            run_id=settings.run_id,
         )
 
     def _on_get_status(self, session: Session, _message: GetStatus, _frames: list[memoryview]) -> None:

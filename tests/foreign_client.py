@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgpack
 import zmq
 
-PROTOCOL = 2
+PROTOCOL = 3
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 SAY_HELLO_AGAIN = ("hello_required", "session_unknown")
 Message = tuple[dict, list[bytes]]
@@ -177,6 +177,7 @@ class Game:
     game: str
     max_plies: int
     simulations: int
+    run: bytes
     uid: bytes = field(default_factory=lambda: os.urandom(16))
     start: str = ""
     outcome: int = 0
@@ -196,7 +197,7 @@ class Game:
         counts = [visits[cell] for visits in self.visits for cell in sorted(visits)]
         return msgpack.packb(
             {
-                "format": 2,
+                "format": 3,
                 "uid": self.uid,
                 "game": self.game,
                 "start": self.start,
@@ -218,6 +219,7 @@ class Game:
                 "prior_values": struct.pack(f"<{plies}e", *self.said_values),
                 "mean_depths": b"\x00\x7e" * plies,
                 "max_depths": bytes(plies),
+                "run": self.run,
             }
         )
 
@@ -275,7 +277,9 @@ class Client:
     def play(self, rng: random.Random, *, keep_subtree: bool) -> Game:
         """Play one game of tic-tac-toe with made-up visits; check each evaluation on the way."""
         welcome = self.leaves.welcome
-        game = Game(welcome["game"], self.settings["max_plies"], self.settings["simulations"])
+        game = Game(
+            welcome["game"], self.settings["max_plies"], self.settings["simulations"], welcome["run_id"]
+        )
         boards, mover = [[0] * 9], 1
         while not game.reason:
             board = boards[-1]

@@ -231,7 +231,7 @@ def test_a_message_on_the_wrong_port_or_with_a_frame_too_many_is_refused(client:
     ("changes", "code", "words"),
     [
         (
-            {"protocol": 3, "name": ["new", "kind"], "role": "oracle"},
+            {"protocol": 4, "name": ["new", "kind"], "role": "oracle"},
             "protocol_too_new",
             "upgrade the server",
         ),
@@ -243,7 +243,7 @@ def test_a_message_on_the_wrong_port_or_with_a_frame_too_many_is_refused(client:
 def test_a_hello_of_the_wrong_shape_is_answered(
     client: Client, port: int, changes: dict, code: str, words: str
 ) -> None:
-    hello = {"type": "hello", "protocol": 2, "role": "client", "name": "foreign"} | changes
+    hello = {"type": "hello", "protocol": 3, "role": "client", "name": "foreign"} | changes
     for bulk in (0, 1):
         channel = Channel(f"tcp://127.0.0.1:{port + bulk}")
         channel.send(hello)
@@ -273,6 +273,7 @@ def _rejections(game: Game) -> dict[str, Game]:
     return {
         "illegal_action": changed(game, actions=twice),
         "wrong_game": changed(game, game="chess"),
+        "wrong_run": changed(game, run=bytes(16)),
         "wrong_settings": changed(game, simulations=SIMULATIONS + 1),
         "unfinished": changed(game, **cut),
         "played_on": changed(game, **on),
@@ -308,12 +309,15 @@ def test_broken_games_are_rejected_with_their_code(client: Client, stored: Game)
 
 
 def test_what_is_not_known_may_be_left_out(client: Client, stored: Game) -> None:
-    """NaN for each ply, or a record of format 1."""
+    """NaN for each ply, or a record of format 2 or 1."""
     nans = [math.nan] * len(stored.actions)
     game = changed(stored, kls=nans, said_values=nans)
     assert client.put(game.uid, game.record())["status"] == "stored"
     older = changed(stored, flags=[1] * len(nans))
     columns = msgpack.unpackb(older.record())
+    del columns["run"]
+    without_run = msgpack.packb({**columns, "format": 2, "uid": bytes(16)})
+    assert client.put(bytes(16), without_run)["status"] in ("stored", "duplicate")
     for name in ("prior_kl", "prior_values", "mean_depths", "max_depths"):
         del columns[name]
     record = msgpack.packb({**columns, "format": 1})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO
 
 import msgspec
@@ -81,7 +81,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     in_rounds = bool(settings.round_games)
     if not in_rounds and not checkpoint.is_there(folder.checkpoints):
         check_begins_anew(config, folder, welcome.weights)
-    folder.create(game.name, history)
+    folder.create(game.name, history, welcome.run_id)
     lock = folder.lock("trainer")
     write_atomically(folder.trainer_config, to_toml(config).encode())
     store = Store(folder.games, game.name)
@@ -94,7 +94,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         learning = Learning(*begun)
         if not learning.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)
-    intake = Intake(game, Expected.of(settings, game), store)
+    intake = Intake(game, replace(Expected.of(settings, game), run=welcome.run_id), store)
     _warm(game, settings, intake, learning)
     log.info(
         "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",

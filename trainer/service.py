@@ -154,10 +154,10 @@ class Service:
         if not self._joined.done():
             self._joined.set_result(welcome)
         first = self._joined.result()
-        if (first.game, first.run) != (welcome.game, welcome.run):
+        if (first.game, first.run, first.run_id) != (welcome.game, welcome.run, welcome.run_id):
             raise Fatal(
-                f"the server runs {welcome.run} ({welcome.game}) now, this trainer belongs to {first.run} "
-                f"({first.game}); start a new trainer",
+                f"the server runs {welcome.run} ({welcome.game}, {welcome.run_id.hex()}) now, this trainer "
+                f"belongs to {first.run} ({first.game}, {first.run_id.hex()}); start a new trainer",
                 Exit.BAD_DATA,
             )
         if welcome.weights is not None:

@@ -59,6 +59,8 @@ class Expected:
     """Root value above which nobody resigns; 0: nobody ever does."""
     pruned: bool = False
     """Whether policy targets may lack forced playouts (`forced_playouts`)."""
+    run: bytes = b""
+    """Identity that games which tell theirs must have; empty: any."""
 
     @classmethod
     def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
@@ -102,6 +104,9 @@ class Verifier:
     def _check_settings(self, record: GameRecord, expected: Expected) -> Rejection | None:
         if record.game != self._game.name:
             return Rejection(Code.WRONG_GAME, f"a game of {record.game!r}; this run plays {self._game.name}")
+        if record.run and expected.run and record.run != expected.run:
+            what = f"it was played for run {record.run.hex()}, this is {expected.run.hex()}"
+            return Rejection(Code.WRONG_RUN, what)
         for name in ("start", "max_plies", "simulations"):
             found, wanted = getattr(record, name), getattr(expected, name)
             if found != wanted and not (name == "start" and self._may_begin(record.start, expected)):

@@ -158,6 +158,41 @@ def test_games_without_a_trainer_stay_in_the_spool_for_the_next_start(tmp_path: 
     assert not left & {path.stem for path in spooled(tmp_path)}
 
 
+def test_games_of_another_run_of_the_same_name_are_kept_and_not_sent(tmp_path: Path) -> None:
+    """The run was made anew. Its worker plays for it alone, and what was played before waits for its own."""
+    one, other = b"i" * 16, b"j" * 16
+
+    def as_run(site: Site, identity: bytes) -> None:
+        site.close()
+        site.serve(run_id=identity)
+
+    async def unanswered(site: Site) -> None:
+        as_run(site, one)
+        site.bulk.ack = lambda message: GameAck(message.uid, "retry", "no_trainer", 1000.0)
+        await site.bulk.until(PutGame)
+
+    async def made_anew(site: Site) -> None:
+        as_run(site, other)
+        for _ in range(4):
+            await site.games.get()
+
+    run_site(tmp_path, unanswered, games=2)
+    left = {path.stem for path in spooled(tmp_path)}
+    assert left
+    site = run_site(tmp_path, made_anew, games=2)
+    assert {record.run for record in site.bulk.records} == {other}
+    assert not left & {record.uid.hex() for record in site.bulk.records}
+    assert left <= {path.stem for path in spooled(tmp_path)}
+    uids: set[str] = set()
+
+    async def restored(site: Site) -> None:
+        as_run(site, one)
+        while not left <= uids:
+            uids.add((await site.games.get()).uid.hex())
+
+    assert {record.run for record in run_site(tmp_path, restored, games=2).bulk.records} == {one}
+
+
 def test_games_survive_a_killed_worker(tmp_path: Path) -> None:
     """SIGKILL in the middle of everything: whatever was sent is in the spool, whole, and goes out again."""
 

@@ -46,7 +46,13 @@ def records(draw: st.DrawFn) -> GameRecord:
         prior_values=column(st.floats(-1, 1, width=16) | unknown, plies, "<f2"),
         mean_depths=column(st.floats(0, 65504, width=16) | unknown, plies, "<f2"),
         max_depths=column(st.integers(0, 255), plies, "u1"),
+        run=draw(st.just(b"") | st.binary(min_size=16, max_size=16)),
     )
+
+
+def example_record_3() -> GameRecord:
+    """The same as `example_record`, and which run it was played for."""
+    return replace(example_record(), run=bytes(range(16, 32)))
 
 
 def example_record() -> GameRecord:

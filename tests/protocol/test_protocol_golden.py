@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 from message_examples import EXAMPLES, GOLDEN, golden_path
-from record_strategies import example_record, example_record_1
+from record_strategies import example_record, example_record_1, example_record_3
 
 from protocol.messages import Message, decode
 from protocol.records import BadRecord, GameRecord, from_bytes, to_bytes
@@ -29,10 +29,13 @@ def test_golden_messages_are_plain_messagepack(example: Message) -> None:
     assert seen == {name: expected[name] for name in seen}
 
 
-def test_the_golden_record_is_understood() -> None:
+@pytest.mark.parametrize(("number", "example"), [(2, example_record()), (3, example_record_3())])
+def test_the_golden_record_is_understood(number: int, example: GameRecord) -> None:
     """If this fails, stored games are no longer readable: raise FORMAT and keep reading the old one."""
-    data = (GOLDEN / "record_2.msgpack").read_bytes()
-    assert to_bytes(from_bytes(data)) == data == to_bytes(example_record())
+    data = (GOLDEN / f"record_{number}.msgpack").read_bytes()
+    record = from_bytes(data)
+    assert to_bytes(record) == data == to_bytes(example)
+    assert (record.run, record.format) == (example.run, number)
 
 
 def test_the_golden_record_of_format_1_is_understood() -> None:
@@ -55,7 +58,11 @@ def test_format_1_is_read_as_strictly_as_it_was() -> None:
     mixed = msgpack.packb({**msgpack.unpackb(new), "format": 1})
     longer = msgpack.packb({**msgpack.unpackb(old), "format": 2})
     empty = msgpack.packb({**msgpack.unpackb(new), "prior_kl": b""})
-    for data in (*flagged, mixed, longer, empty, old + b"\0", old[:-1]):
+    newest = msgpack.unpackb((GOLDEN / "record_3.msgpack").read_bytes())
+    runless = [msgpack.packb({**newest, "run": run}) for run in (b"", b"short", "text" * 4, None)]
+    early = [msgpack.packb({**newest, "format": 2}), msgpack.packb({**msgpack.unpackb(new), "format": 3})]
+    first = msgpack.packb({"format": 3, "run": newest["run"], **newest})
+    for data in (*flagged, mixed, longer, empty, old + b"\0", old[:-1], *runless, *early, first):
         with pytest.raises(BadRecord):
             from_bytes(data)
 
@@ -83,4 +90,5 @@ def test_the_golden_record_is_plain_messagepack(version: int) -> None:
 def test_no_golden_file_is_without_its_example() -> None:
     """A message that was taken out of the protocol would leave its file behind."""
     names = {golden_path(example).name for example in EXAMPLES} | {"record.msgpack", "record_2.msgpack"}
+    names.add("record_3.msgpack")
     assert {path.name for path in GOLDEN.glob("*.msgpack")} == names

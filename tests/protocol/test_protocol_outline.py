@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import Code
-from protocol.messages import MAX_HEADER
+from protocol.messages import MAX_HEADER, PROTOCOL_VERSION
 from protocol.outline import Outline, hello_refusal, outline, tag_of
 
 pack = msgspec.msgpack.encode
@@ -75,15 +75,19 @@ def test_the_number_of_a_request_is_read_if_it_is_one(request_entry: Any, number
 @pytest.mark.parametrize(
     ("entries", "code", "words"),
     [
-        ({"protocol": 3, "role": "oracle"}, Code.PROTOCOL_TOO_NEW, "upgrade the server"),
+        ({"protocol": PROTOCOL_VERSION + 1, "role": "oracle"}, Code.PROTOCOL_TOO_NEW, "upgrade the server"),
         ({"protocol": 2**40}, Code.PROTOCOL_TOO_NEW, "upgrade the server"),
         ({"protocol": 0, "name": 5, "role": "watcher"}, Code.PROTOCOL_TOO_OLD, "upgrade the watcher"),
         (
-            {"protocol": 2, "role": "oracle", "name": 5},
+            {"protocol": PROTOCOL_VERSION, "role": "oracle", "name": 5},
             Code.ROLE_NOT_ALLOWED,
             "role 'oracle' is none of worker",
         ),
-        ({"protocol": 2, "role": "client", "name": 5}, Code.BAD_MESSAGE, "cannot be read: the error"),
+        (
+            {"protocol": PROTOCOL_VERSION, "role": "client", "name": 5},
+            Code.BAD_MESSAGE,
+            "cannot be read: the error",
+        ),
         ({"protocol": True, "role": "client"}, Code.BAD_MESSAGE, "the error"),
         ({}, Code.BAD_MESSAGE, "the error"),
     ],

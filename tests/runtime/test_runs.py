@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -122,3 +123,39 @@ def test_a_lock_on_a_run_ends_with_its_process(tmp_path: Path) -> None:
         holder.kill()
     assert caught.value.code == Exit.CONFIG
     run.lock("trainer").close()
+
+
+def test_a_run_has_an_identity_for_good(tmp_path: Path) -> None:
+    """Made anew under the same name it has another one; a folder of an older version gets one."""
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+    first = run.run_id
+    run.create("chess", 8)
+    assert (run.run_id, len(first)) == (first, 16)
+    shutil.rmtree(run.path)
+    run.create("chess", 8)
+    assert run.run_id not in (first, b"")
+    run.about.write_text('{"game": "chess", "history": 8, "created": "2025"}')
+    assert run.run_id == b""
+    run.create("chess", 8)
+    assert (len(run.run_id), run.describe()["created"]) == (16, "2025")
+
+
+def test_a_trainers_folder_takes_the_servers_identity_and_keeps_it(tmp_path: Path) -> None:
+    """Games and checkpoints of a run that was made anew under the same name are not mixed with it."""
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8, b"a" * 16)
+    assert run.run_id == b"a" * 16
+    run.create("chess", 8, b"a" * 16)
+    with pytest.raises(Fatal, match="another run of this name") as caught:
+        run.create("chess", 8, b"b" * 16)
+    assert (caught.value.code, run.run_id) == (Exit.BAD_DATA, b"a" * 16)
+
+
+@pytest.mark.parametrize("identity", ['"aa"', "7", '"' + "zz" * 16 + '"', "null"])
+def test_a_damaged_identity_is_named(tmp_path: Path, identity: str) -> None:
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+    run.about.write_text(f'{{"game": "chess", "history": 8, "id": {identity}}}')
+    with pytest.raises(Fatal, match=r"run\.json is damaged"):
+        run.create("chess", 8)

@@ -89,6 +89,17 @@ def test_a_run_folder_has_one_trainer(tmp_path: Path) -> None:
     close(opened(tmp_path, welcome()))
 
 
+def test_a_run_folder_belongs_to_the_run_that_the_server_names(tmp_path: Path) -> None:
+    """A run that was made anew under the same name has another one: nothing of the old one is touched."""
+    old, new = (msgspec.structs.replace(welcome(), run_id=letter * 16) for letter in (b"i", b"j"))
+    close(opened(tmp_path, old))
+    close(opened(tmp_path, old))
+    fatal = refusal(tmp_path, new)
+    assert fatal.code == Exit.BAD_DATA
+    assert "another run of this name" in str(fatal)
+    close(opened(tmp_path / "elsewhere", new))
+
+
 def test_nothing_is_published_before_the_first_checkpoint(tmp_path: Path) -> None:
     """Else a trainer killed in its first minute could not go on."""
     rng = np.random.default_rng(1)

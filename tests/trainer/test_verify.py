@@ -53,6 +53,22 @@ def test_dishonest_games_are_refused(name: str, label: str, mutation: Mutation, 
         assert rejection.code == code, str(rejection)
 
 
+def test_games_of_another_run_are_refused(name: str) -> None:
+    """Those of the run itself pass, and those that do not tell: of older formats, or foreign clients."""
+    game = random_game(GAMES[name], np.random.default_rng(4))
+    here, elsewhere = b"i" * 16, b"j" * 16
+    asked = dataclasses.replace(expected(name), run=here)
+    for run, wanted, taken in (
+        (here, asked, 1),
+        (b"", asked, 1),
+        (elsewhere, asked, 0),
+        (here, expected(name), 1),
+    ):
+        rejection = VERIFIERS[name].check(dataclasses.replace(game, run=run), wanted, NEWEST)
+        assert (rejection is None) == taken
+        assert taken or rejection.code == Code.WRONG_RUN
+
+
 def test_taken_cell_is_illegal() -> None:
     """A move onto a stone is refused, and the reason names ply and action."""
     record = repeated_action(random_game(GAMES["tic_tac_toe"], np.random.default_rng(3)))
