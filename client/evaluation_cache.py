@@ -1,8 +1,10 @@
 """Evaluations are kept for a while: the next search looks at many positions that the last one looked at.
 
-The key is the whole input of the network, so two positions that differ in anything it can see (repetitions,
-counters, history) never share an answer, and a kept answer is what the same weights would say again. All are
-forgotten when other weights answer; one that was on its way just then may outlive its weights by a version.
+The key is the whole input of the network and the legal actions, over which the priors are. The features
+alone do not tell them: chess with one position of history does not see that a pawn may be taken en passant.
+So two positions that differ in anything that the network sees or is asked about never share an answer, and a
+kept answer is what the same weights would say again. All are forgotten when other weights answer; one that
+was on its way just then may outlive its weights by a version.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from search.evaluator import Evaluator
 from search.leaf_batch import Evaluation, Leaf
 
 LONG_KEY = 64
-"""Bytes of network input from which on its 128-bit hash is the key."""
+"""Bytes of network input and actions from which on their 128-bit hash is the key."""
 
 
 class CachedEvaluator:
@@ -84,5 +86,6 @@ class _Known(NamedTuple):
 
 
 def _key(leaf: Leaf) -> bytes:
-    data = leaf.features.tobytes()
+    # Features have one length in a game, so this tells where the actions begin.
+    data = leaf.features.tobytes() + leaf.actions.tobytes()
     return data if len(data) <= LONG_KEY else blake2b(data, digest_size=16).digest()

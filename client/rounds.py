@@ -21,7 +21,7 @@ from protocol.messages import BadMessage, WeightsInfo, decode
 from protocol.records import BadRecord, GameRecord
 from protocol.rounds import uid_of
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluator
+from search.evaluator import BadEvaluation, Evaluator
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class RoundPool(Pool):
                 try:
                     await self._play_and_keep(version, number)
                     break
-                except (LeafRefused, BadRecord) as fault:
+                except (LeafRefused, BadEvaluation, BadRecord) as fault:
                     await self._gave_up(fault, f"game {number} is played again")
 
     async def _play_and_keep(self, version: int, number: int) -> None:

@@ -29,7 +29,7 @@ from protocol.records import (
 )
 from protocol.settings import SelfPlaySettings
 from runtime.logs import Repeated
-from search.evaluator import Evaluator
+from search.evaluator import BadEvaluation, Evaluator
 from search.mcts import SearchResult, search
 from search.moves import choose_action
 from search.symmetric_evaluator import SymmetricEvaluator
@@ -207,7 +207,8 @@ class Pool:
         """Moves of these games."""
         self.in_progress = 0
         self.given_up = 0
-        """Attempts at a game that failed: the server refused a leaf, or no record can hold the game."""
+        """Attempts at a game that failed: the server refused a leaf or answered another one,
+        or no record can hold the game."""
         self.resigning = Resigning(settings)
         self._game = game
         self._settings = settings
@@ -262,5 +263,5 @@ class GamePool(Pool):
             number = next(numbers)
             try:
                 await self._kept(await self._played(number))
-            except (LeafRefused, BadRecord) as fault:
+            except (LeafRefused, BadEvaluation, BadRecord) as fault:
                 await self._gave_up(fault, "a game is given up")

@@ -243,6 +243,28 @@ def _format_of(data: bytes | memoryview) -> int:
     return _BEGINNINGS.get(bytes(data[:3]), FORMAT)
 
 
+def check_bounds(record: GameRecord, actions: int, max_legal: int) -> None:
+    """Whether jitted code of a game may use the columns as counts and indices; some microseconds.
+
+    Raises BadRecord for columns of other lengths than `visited` says, for an action that is not below
+    `actions`, for a ply with more than `max_legal` of them, and for an outcome that is none.
+    """
+    total = int(record.visited.sum(dtype=np.int64))
+    for name in _COLUMNS:
+        length, expected = len(getattr(record, name)), total if name in _OF_VISITS else record.plies
+        if length != expected:
+            raise BadRecord(f"column {name} has {length} entries, expected {expected}")
+    for name in ("actions", "visit_actions"):
+        largest = int(getattr(record, name).max(initial=0))
+        if largest >= actions:
+            raise BadRecord(f"{name}: action {largest} is not below {actions}")
+    most = int(record.visited.max(initial=0))
+    if most > max_legal:
+        raise BadRecord(f"{most} actions with visits at one ply, no position has more than {max_legal}")
+    if record.outcome not in (-1, 0, 1):
+        raise BadRecord(f"outcome {record.outcome} is none of +1, 0, -1")
+
+
 def sha256(data: bytes | memoryview) -> bytes:
     """The hash that names these bytes in PUT_GAME and in the store."""
     return hashlib.sha256(data).digest()

@@ -13,9 +13,19 @@ from typing import Protocol
 
 import numpy as np
 
-from search.leaf_batch import Evaluation, Evaluations, Leaf, LeafBatch, gather, scatter
+from search.leaf_batch import (
+    BadEvaluation,
+    Evaluation,
+    Evaluations,
+    Leaf,
+    LeafBatch,
+    check_answers,
+    gather,
+    scatter,
+)
 
 __all__ = [
+    "BadEvaluation",
     "Evaluation",
     "Evaluations",
     "Evaluator",
@@ -89,7 +99,7 @@ class LocalEvaluator:
     def _answer(
         self, batch: LeafBatch, waiting: list[asyncio.Future[Evaluation]], done: asyncio.Future[Evaluations]
     ) -> None:
-        error = None if done.cancelled() else done.exception()
+        error = None if done.cancelled() else _error_of(done, batch)
         if done.cancelled() or error is not None:
             for future in waiting:
                 if not future.done():
@@ -108,6 +118,17 @@ class LocalEvaluator:
         for row, future in enumerate(waiting):
             if future in self._wdl:
                 self._wdl[future] = answers.wdl[row].tolist()
+
+
+def _error_of(done: asyncio.Future[Evaluations], batch: LeafBatch) -> BaseException | None:
+    """What went wrong with a batch, be it that the answers do not fit the questions."""
+    error = done.exception()
+    if error is None:
+        try:
+            check_answers(done.result(), batch)
+        except BadEvaluation as misfit:
+            return misfit
+    return error
 
 
 class UniformEvaluator:

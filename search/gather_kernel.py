@@ -47,7 +47,7 @@ def best_free_edge(
             q -= virtual_loss * flying / (visits + flying)
         divisor = math.sqrt(1.0 + visits + flying) if is_ucb else 1.0 + visits + flying
         score = q + exploration * edges[e].prior / divisor
-        if score > best_score:
+        if best < 0 or score > best_score:  # the first one even if its score is NaN: -1 is no edge
             best, best_score = e, score
     return best
 

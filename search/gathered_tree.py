@@ -20,7 +20,7 @@ from search import gather_kernel
 from search.gather_kernel import BLOCKED, GATHER_KERNELS
 from search.kernel import KERNELS
 from search.layout import EDGE, NODE
-from search.leaf_batch import Evaluation, Leaf
+from search.leaf_batch import BadEvaluation, Evaluation, Leaf
 from search.tree import SearchTree
 
 SLOT = np.dtype([("depth", np.int32), ("count", np.int32)])
@@ -83,7 +83,8 @@ class GatheredTree(SearchTree):
         self._bundle_arrays()
 
     def advance(self, action: int) -> None:
-        """Play `action` and keep its subtree, whatever its size."""
+        """Play the legal `action` and keep its subtree, whatever its size."""
+        self._check_action(action)
         nodes = int(self._control["nodes"])
         kept = self._kernels.advance(self._tree, self._nodes, self._edges, self._line, self._scratch, action)
         if kept:
@@ -138,7 +139,14 @@ class GatheredTree(SearchTree):
         return [Leaf(self._leaf_words[i], self._leaf_actions[i, :n]) for i, n in enumerate(counts)]
 
     def settle(self, evaluations: Sequence[Evaluation]) -> None:
-        """The evaluations of all leaves that `gather` gave, in their order."""
+        """The evaluations of all leaves that `gather` gave, in their order.
+
+        BadEvaluation, with nothing changed, if they do not fit.
+        """
+        counts = self._slots["count"][: self._waiting].tolist()
+        given = [len(priors) for priors, _ in evaluations]
+        if given != counts:
+            raise BadEvaluation(f"answers with {given} priors, but the positions have {counts} legal actions")
         for slot, (priors, value) in enumerate(evaluations):
             self._kernels.settle(
                 self._tree,

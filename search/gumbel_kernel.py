@@ -109,8 +109,10 @@ def select_gumbel(tree, nodes, edges, path, line, actions, words, noise, schedul
 
 
 def resume_gumbel(tree, nodes, edges, path, line, actions, words, noise, schedule, priors, value):
-    """Give the waiting leaf its evaluation (expand, backup), then select the next one."""
+    """Give the waiting leaf its evaluation (expand, backup), then select the next one; or MISFIT."""
     control = tree[0]
+    if len(priors) != control.leaf_count:
+        return MISFIT
     edges[path[control.depth - 1]].child = expand(control, nodes, edges, actions, priors)
     backup(control, edges, path, control.depth, value)
     return select_gumbel(tree, nodes, edges, path, line, actions, words, noise, schedule)

@@ -71,6 +71,10 @@ class GumbelTree(SearchTree):
         self._schedule = halving_schedule(min(settings.gumbel_considered, count), simulations)
         self._bundle_arrays()
 
+    def extend(self, simulations: int) -> None:  # noqa: ARG002
+        """Its schedule says who is visited when, and ends with the search: nothing can be added."""
+        raise ValueError("a Gumbel search cannot be extended")
+
     def _forget_simulations(self) -> None:
         """Back to a root that was only evaluated: a second search of the same position begins afresh."""
         control, (first, count) = self._control, self._nodes[0]

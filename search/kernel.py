@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from search.layout import ALPHAGO_ZERO, ALPHAZERO, DONE, FULL, TERMINAL, UCB, UNEXPANDED
+from search.layout import ALPHAGO_ZERO, ALPHAZERO, DONE, FULL, MISFIT, TERMINAL, UCB, UNEXPANDED
 
 
 def exploration_factor(control, parent_visits):
@@ -75,7 +75,10 @@ def backup(control, edges, path, depth, value):
 
 
 def expand(control, nodes, edges, actions, priors):
-    """Append a node for the waiting leaf, one edge for each of its legal actions; return the node."""
+    """Append a node for the waiting leaf, one edge for each of its legal actions; return the node.
+
+    `priors` comes from outside: whoever calls has compared its length with `leaf_count`.
+    """
     node, first, count = control.nodes, control.edges, control.leaf_count
     nodes[node].first_edge = first
     nodes[node].edge_count = count
@@ -161,8 +164,10 @@ def select(tree, nodes, edges, path, line, actions, words):
 
 
 def resume(tree, nodes, edges, path, line, actions, words, priors, value):
-    """Give the waiting leaf its evaluation (expand, backup), then `select` the next one."""
+    """Give the waiting leaf its evaluation (expand, backup), then `select` the next one; or MISFIT."""
     control = tree[0]
+    if len(priors) != control.leaf_count:
+        return MISFIT
     edges[path[control.depth - 1]].child = expand(control, nodes, edges, actions, priors)
     backup(control, edges, path, control.depth, value)
     return select(tree, nodes, edges, path, line, actions, words)

@@ -63,6 +63,7 @@ CONTROL = np.dtype(
     align=True,
 )
 
-DONE, FULL = 0, -1
-"""What `select` comes back with if not the number of legal actions of a leaf to evaluate: there are no
-simulations left, or the arrays must grow."""
+DONE, FULL, MISFIT = 0, -1, -2
+"""What `select` and `resume` come back with if not the number of legal actions of a leaf to evaluate: there
+are no simulations left; the arrays must grow; the answer has not one prior for each legal action of the leaf
+that waits, and nothing was changed."""

@@ -27,6 +27,10 @@ class Evaluation(NamedTuple):
     """For the side to move, in [-1, 1]."""
 
 
+class BadEvaluation(ValueError):
+    """An answer that is not as long as what was asked. It ends the search that waits for it, and no more."""
+
+
 @dataclass(frozen=True, eq=False)
 class LeafBatch:
     features: npt.NDArray[np.uint64]
@@ -51,6 +55,16 @@ class Evaluations:
     """[rows, 3] probabilities of win, draw and loss for the side to move."""
     version: int
     """Weights that answered."""
+
+
+def check_answers(answers: Evaluations, batch: LeafBatch) -> None:
+    """BadEvaluation unless there is a prior for each legal action and a row of `wdl` for each position."""
+    total = len(batch.actions)
+    if answers.priors.shape != (total,) or answers.wdl.shape != (batch.rows, 3):
+        raise BadEvaluation(
+            f"the network answered {batch.rows} positions with {total} legal actions by priors of shape "
+            f"{answers.priors.shape} and win, draw and loss of shape {answers.wdl.shape}"
+        )
 
 
 def gather(leaves: Sequence[Leaf]) -> LeafBatch:

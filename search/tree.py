@@ -16,8 +16,8 @@ from games.spec import PLY_CAP, Game, State, outcome_for_first_player
 from protocol.settings import SelfPlaySettings
 from search.compiled import kernels_for
 from search.insight import NetView
-from search.layout import CONTROL, EDGE, FULL, NODE, UNEXPANDED
-from search.leaf_batch import Leaf
+from search.layout import CONTROL, EDGE, FULL, MISFIT, NODE, UNEXPANDED
+from search.leaf_batch import BadEvaluation, Leaf
 from search.settings import EXPLORATIONS
 
 KEPT_TREES = 2
@@ -110,7 +110,8 @@ class SearchTree:
         return int(self.game.rules.end_reason(self._line, self.ply + 1, count, False))
 
     def advance(self, action: int) -> None:
-        """Play `action` and keep its subtree if the settings say so and it is not too large."""
+        """Play the legal `action` and keep its subtree if the settings say so and it is not too large."""
+        self._check_action(action)
         was_kept = self._kernels.advance(
             self._tree, self._nodes, self._edges, self._line, self._scratch, action
         )
@@ -125,6 +126,15 @@ class SearchTree:
         self.kept = int(control["root_visits"]) - 1 if control["nodes"] else 0
         self._is_extended = False
 
+    def _check_action(self, action: int) -> None:
+        """ValueError for what would lead the kernels out of their arrays."""
+        if not 0 <= action < self.game.actions:
+            raise ValueError(
+                f"{action} is no action of {self.game.name}: they are 0 to {self.game.actions - 1}"
+            )
+        if self.ply >= self.settings.max_plies:
+            raise ValueError(f"the game is over: it has {self.ply} plies, and max_plies is no more")
+
     # ---- The search ---------------------------------------------------------------------------
 
     @property
@@ -138,6 +148,8 @@ class SearchTree:
         return Leaf(self._words, self._actions[:count])
 
     def expand_root(self, priors: npt.NDArray[np.float32], value: float) -> None:
+        """The evaluation of `root_leaf`: `priors` [n] over its legal actions, or BadEvaluation."""
+        _check_length(priors, int(self._control["leaf_count"]))
         self._kernels.expand_root(self._tree, self._nodes, self._edges, self._actions, priors, value)
 
     def begin(self, *, is_cheap: bool = False) -> None:
@@ -193,8 +205,15 @@ class SearchTree:
         return self._next_leaf(self._kernels.select(*self._arrays))
 
     def resume(self, priors: npt.NDArray[np.float32], value: float) -> Leaf | None:
-        """Expand the leaf, back its value up and walk to the next one; None when the search is over."""
-        return self._next_leaf(self._resume(*self._arrays, priors, value))
+        """Expand the leaf, back its value up and walk to the next one; None when the search is over.
+
+        `priors` [n] over the leaf's legal actions. BadEvaluation if there are not so many: the leaf still
+        waits then.
+        """
+        count = self._resume(*self._arrays, priors, value)
+        if count == MISFIT:
+            _check_length(priors, int(self._control["leaf_count"]))
+        return self._next_leaf(count)
 
     def _next_leaf(self, count: int) -> Leaf | None:
         if count > 0:
@@ -264,6 +283,11 @@ class SearchTree:
         self._scratch = np.empty(nodes, np.int32)
         self._bundle_arrays()
         return self.select()
+
+
+def _check_length(priors: npt.NDArray[np.float32], legal: int) -> None:
+    if len(priors) != legal:
+        raise BadEvaluation(f"an answer has {len(priors)} priors, but its position has {legal} legal actions")
 
 
 def _grown(array: npt.NDArray[np.void], length: int) -> npt.NDArray[np.void]:

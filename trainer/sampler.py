@@ -134,7 +134,11 @@ class Sampler:
     def make(
         self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
     ) -> Samples:
-        """Samples of the positions `numbers`, each through the symmetry of that index (0: identity)."""
+        """Samples of the positions `numbers [n]`, each through the symmetry `symmetries [n]` (0: identity).
+
+        Raises IndexError for a position that is not in the window, and for a symmetry that there is none of.
+        """
+        self._check(window, numbers, symmetries)
         if window.longest >= len(self._line):
             self._line = np.zeros((window.longest + 1, self._game.state_words), dtype=np.uint64)
         count = len(numbers)
@@ -173,3 +177,18 @@ class Sampler:
         )
         policy = (rows[:entries], actions[:entries], shares[:entries])
         return Samples(words, classes, root_values, capped, plies_left, *policy)
+
+    def _check(
+        self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]
+    ) -> None:
+        if len(symmetries) != len(numbers):
+            raise IndexError(f"{len(symmetries)} symmetries for {len(numbers)} positions")
+        bounds = (
+            ("position", numbers, window.first_position, window.next_position),
+            ("symmetry", symmetries, 0, len(self._cell_maps)),
+        )
+        for name, chosen, first, end in bounds:
+            if len(chosen) and not (first <= chosen.min() and chosen.max() < end):
+                raise IndexError(
+                    f"{name} {chosen.min()} to {chosen.max()}: there are only {first} to {end - 1}"
+                )

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.spec import PLY_CAP, Game
-from protocol.records import POLICY_TARGET, GameRecord
+from protocol.records import POLICY_TARGET, GameRecord, check_bounds
 from trainer.starts import StartTable
 from trainer.surprise import running_surprise
 
@@ -96,6 +96,7 @@ class Window:
             game_capped=np.zeros(games, np.uint8),
             game_start=np.zeros(games, np.int32),
         )
+        self._game = game
         self._starts = StartTable(game.notation, game.state_words)
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
         """[positions] sum of `trainer.surprise.surprises` of its game up to and with this ply; or empty."""
@@ -176,8 +177,10 @@ class Window:
     def add(self, record: GameRecord) -> None:
         """Append one verified game, dropping the oldest ones until it fits.
 
-        Raises ValueError when the game alone is larger than the window.
+        Raises ValueError when the game alone is larger than the window, and BadRecord for numbers that would
+        lead the jitted sampler out of its arrays.
         """
+        check_bounds(record, self._game.actions, self._game.max_legal)
         plies, visits = record.plies, len(record.visits)
         if plies > self.capacity or visits > len(self.rings.visit_count):
             raise ValueError(

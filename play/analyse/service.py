@@ -17,6 +17,7 @@ from play.analyse.position import Analyst, Answer
 from play.analyse.requests import MAX_LINE, BadRequest, Request, parse
 from play.analyse.splitting import Line
 from runtime.aio import Stop
+from search.evaluator import BadEvaluation
 
 UNWRITTEN = 1024
 """Answers that may wait for the writer."""
@@ -87,6 +88,8 @@ class Service:
             await self._unwritten.put(_line(answer))
         except BadRequest as error:
             await self._refuse(error)
+        except BadEvaluation as error:
+            await self._refuse(BadRequest(str(error), request.id))
         finally:
             self._room.leave(request.simulations)
             self._left.set()

@@ -69,7 +69,7 @@ def ending(name: str) -> Ending:
     path = cache_folder() / f"{name}-{_VERSION}.npz"
     try:
         with np.load(path) as file:
-            return Ending(name, file["white"], file["black"])
+            return _whole(Ending(name, file["white"], file["black"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         made = make(name)
     data = io.BytesIO()
@@ -78,6 +78,17 @@ def ending(name: str) -> Ending:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, data.getvalue())
     return made
+
+
+def _whole(tables: Ending) -> Ending:
+    """The tables that a file held. ValueError if they are not as large as the kernels take them to be."""
+    wanted = (64 ** len(tables.name),)
+    for table in (tables.white, tables.black):
+        if table.shape != wanted or table.dtype != np.uint8:
+            raise ValueError(
+                f"a table of {tables.name} is {table.dtype}{table.shape}, expected uint8{wanted}"
+            )
+    return tables
 
 
 def make(name: str) -> Ending:

@@ -16,6 +16,7 @@ from protocol.records import to_bytes
 from protocol.settings import SelfPlaySettings
 from search.leaf_batch import Evaluation, Leaf
 from search.settings import resolve
+from search.tree import SearchTree
 
 
 class HashNet:
@@ -81,3 +82,26 @@ def test_games_are_the_same_with_it_and_cost_fewer_evaluations(root: str) -> Non
         records.append(to_bytes(replace(record, seconds=0.0)))
     assert records[0] == records[1]
     assert behind.asked < (0.8 if root == "gumbel" else 1.0) * plain.asked
+
+
+def test_positions_that_look_alike_but_have_other_moves_do_not_share_an_answer() -> None:
+    """With one position of history two orders of moves give the same features; one of them lets a pawn be
+    taken en passant."""
+    cache = CachedEvaluator(HashNet(), 100)
+    one = after("b2b3 d7d5 e2e3 d5d4 c1b2 g8f6 e3e4")
+    other = after("b2b3 d7d5 c1a3 d5d4 a3b2 g8f6 e2e4")
+    leaves = [tree.root_leaf() for tree in (one, other)]
+    assert np.array_equal(leaves[0].features, leaves[1].features)
+    answers = asyncio.run(ask(cache, *leaves))
+    assert [len(answer.priors) for answer in answers] == [len(leaf.actions) for leaf in leaves] == [32, 33]
+    other.expand_root(*answers[1])
+    assert other.view_of_net().priors.sum() == pytest.approx(1.0)
+
+
+def after(moves: str) -> SearchTree:
+    game = get_game("chess")
+    tree = SearchTree(game, resolve(SelfPlaySettings(history=1), game), np.random.default_rng(0))
+    tree.reset(game.notation.state_from_text(""))
+    for move in moves.split():
+        tree.advance(game.notation.action_from_text(tree.state, move))
+    return tree

@@ -345,3 +345,25 @@ def test_no_game_starts_while_the_spool_is_full() -> None:
         return before
 
     assert asyncio.run(scenario()) == 0
+
+
+class Misfitting(UniformEvaluator):
+    """Answers one leaf with one prior too few, then rightly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.misfits = 1
+
+    def evaluate(self, leaf):  # type: ignore[no-untyped-def]
+        if self.misfits and len(leaf.actions) == 5:
+            self.misfits -= 1
+            return super().evaluate(leaf._replace(actions=leaf.actions[:-1]))
+        return super().evaluate(leaf)
+
+
+def test_an_answer_that_does_not_fit_gives_up_its_game_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No prior is read that is not there; the other games and the next ones go on."""
+    monkeypatch.setattr("client.self_play.PAUSE_AFTER_REFUSAL", 0.0)
+    pool, kept = asyncio.run(run_pool(Misfitting(), 3, 10))
+    assert pool.given_up == 1
+    assert len(kept) >= 10

@@ -142,3 +142,17 @@ def test_tables_are_read_again_and_made_anew_if_the_file_is_damaged(
         file.write_bytes(damaged)
         mended = endgames.ending.__wrapped__("KRK")
         assert np.array_equal(made.black, mended.black)
+
+
+def test_a_table_of_another_size_in_the_cache_folder_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """King and pawn are solved out of the tables of queen and rook, which compiled code reads unchecked."""
+    monkeypatch.setattr(endgames, "cache_folder", lambda: tmp_path)
+    short = np.zeros(100, np.uint8)
+    np.savez(tmp_path / f"KQK-{endgames._VERSION}.npz", white=short, black=short)
+    endgames.ending.cache_clear()
+    try:
+        assert endgames.ending("KQK").longest == LONGEST["KQK"]
+    finally:
+        endgames.ending.cache_clear()
