@@ -1,4 +1,7 @@
-"""Connect Four: positions labelled by a solver, and matches against alpha-beta and plain MCTS."""
+"""Connect Four: positions labelled by a solver, and matches against alpha-beta and plain MCTS.
+
+The curve, and whoever tunes, look at one set of positions; the final judgement is on another one.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,9 @@ from learn.recipe import Recipe
 from learn.training import Trained
 from play.match.openings import random_openings
 from play.search_choice import search_name
+from play.truth import connect_four_set
 from play.truth.report import PlayerErrors
-from play.truth.rows import rows_for
+from play.truth.rows import connect_four_rows, rows_for
 
 OPPONENTS = ("alphabeta:5", "rollouts:1000")
 MATCH_TARGET = 0.95
@@ -25,20 +29,21 @@ RAW_TARGET = 0.20
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
-    """Errors of all snapshots; matches of the last one, the untrained one and random moves."""
+    """Errors of all snapshots; final ones and matches of the last one, the untrained one and random moves."""
     found = Judgement()
     rows = rows_for(GAME)
     for snapshot in trained.snapshots:
         tell(f"judging minute {snapshot.minute}")
-        *players, random = errors_of(trained, snapshot, recipe, GAME, rows)
-        for player in players:
+        for player in errors_of(trained, snapshot, recipe, GAME, rows)[:-1]:
             for group in player.groups[:-1]:
                 panel = f"errors where it matters, {player.search}"
                 found.add_point(panel, group.group, snapshot.minute, group.errors_matter)
-        name = {0: "untrained", len(trained.snapshots) - 1: "trained"}.get(trained.snapshots.index(snapshot))
-        if name is not None:
-            for player in players:
-                _add_errors(found, name, player)
+    final = connect_four_rows(connect_four_set.FINAL)
+    for name, snapshot in (("untrained", trained.snapshots[0]), ("trained", trained.snapshots[-1])):
+        tell(f"final positions, {name}")
+        *players, random = errors_of(trained, snapshot, recipe, GAME, final)
+        for player in players:
+            _add_errors(found, name, player)
     _add_errors(found, "random moves", random)
     _add_matches(found, trained, recipe, tell)
     return found

@@ -17,44 +17,45 @@ from play.truth import endgames
 from play.truth.rows import Row, won_rows
 
 POSITIONS, ON_THE_WAY = 200, 60
-"""Positions for the end of the run, and for each network before it."""
+"""Positions for the final judgement, and for each point of the curve."""
 TARGETS = {"KQK": (0.99, 2.0), "KRK": (0.97, 4.0)}
 """Share of mates, and moves above the optimum on average."""
 MAX_PLIES = 100
 """50 moves of either side."""
-SEED = 20_000
-"""Of the positions; self-play draws its own from other numbers."""
+SEED, FINAL_SEED = 20_000, 30_000
+"""Of the positions of curves and tuning, and of those of the final judgement, which are others."""
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
     """The ending is the one that self-play began at."""
     ending = recipe.server["self_play"]["start_generator"]
     rows = won_rows(ending, POSITIONS, SEED)
+    final = won_rows(ending, POSITIONS, FINAL_SEED, apart_from=rows)
     found = Judgement()
     search = trained.search(recipe, GAME)
     how = recipe.judge_simulations, search_name(search)
     first, last = trained.snapshots[0], trained.snapshots[-1]
     for snapshot in trained.snapshots:
         tell(f"judging minute {snapshot.minute}")
-        file = trained.path(snapshot)
-        chosen = rows if snapshot in (first, last) else rows[:ON_THE_WAY]
-        mates, above = conversions(contest.net_player(file, *how), chosen)
+        player = contest.net_player(trained.path(snapshot), *how)
+        mates, above = conversions(player, rows[:ON_THE_WAY])
         found.add_point(
-            "share of positions mated within 50 moves", "network", snapshot.minute, mates / len(chosen)
+            "share of positions mated within 50 moves", "network", snapshot.minute, mates / ON_THE_WAY
         )
         if above:
             found.add_point(
                 "moves above the optimum, of those mated", "network", snapshot.minute, mean_of(above)
             )
-        for player in errors_of(trained, snapshot, recipe, GAME, rows)[:-1]:
+        for one in errors_of(trained, snapshot, recipe, GAME, rows)[:-1]:
             panel = "share of moves that throw the win away"
-            found.add_point(panel, player.search, snapshot.minute, player.groups[0].errors)
+            found.add_point(panel, one.search, snapshot.minute, one.groups[0].errors)
         if snapshot in (first, last):
             name = "trained" if snapshot is last else "untrained"
             asked = TARGETS[ending] if snapshot is last else (None, None)
-            _add(found, f"{name}, {how[0]} simulations, {how[1]}", mates, above, len(chosen), asked)
+            name = f"{name}, {how[0]} simulations, {how[1]}"
+            _add(found, name, *conversions(player, final), len(final), asked)
     tell("random moves")
-    _add(found, "random moves", *conversions("random", rows), len(rows), (None, None))
+    _add(found, "random moves", *conversions("random", final), len(final), (None, None))
     return found
 
 

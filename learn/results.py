@@ -21,6 +21,9 @@ from learn.toml_text import to_toml
 from learn.training import Trained
 from runtime.runs import write_atomically
 
+EARLY = 0.97
+"""Share of a recipe's minutes; a run that took less was stopped before its time."""
+
 
 def write_seed(
     folder: Path, recipe: Recipe, seed: int, trained: Trained, found: Judgement, machine: Mapping[str, Any]
@@ -85,7 +88,9 @@ def _asked(folder: Path) -> list[str]:
     seeds = read_seeds(folder)
     judged = [Judgement.from_json(about) for about in seeds.values()]
     title = f"[{next(iter(seeds.values()))['recipe']['title']}]({folder.name}/README.md)"
-    clock = ", ".join(f"{one['minutes']:.0f} ({one['core_minutes']:.0f})" for one in seeds.values())
+    clock = ", ".join(
+        f"{one['minutes']:.0f} ({one['core_minutes']:.0f}){_stopped(one)}" for one in seeds.values()
+    )
     lines = []
     for asked in [one for one in judged[0].measures if one.target is not None]:
         found = [_find(one.measures, (asked.what, asked.player)) for one in judged]
@@ -121,11 +126,20 @@ def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
         machine, summary = one["machine"], one["summary"]
         on = f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu']}"
         when = f"{machine.get('date', '')} {machine.get('commit', '')}".strip()
+        minutes = f"{one['minutes']:.1f}{_stopped(one)}"
         lines.append(
-            f"| {seed} | {when} | {one['minutes']:.1f} | {one['core_minutes']:.0f} | {summary['games']:,} | "
+            f"| {seed} | {when} | {minutes} | {one['core_minutes']:.0f} | {summary['games']:,} | "
             f"{summary['positions']:,} | {summary['steps']:,} | {on} |"
         )
     return "\n".join(lines)
+
+
+def _stopped(about: Mapping[str, Any]) -> str:
+    """Says of a seed's run that it ended before its time, and not because it had all its games."""
+    recipe = about["recipe"]
+    most = recipe.get("most_games", 0)
+    is_early = about["minutes"] < EARLY * recipe["minutes"] and not 0 < most <= about["summary"]["games"]
+    return f", stopped early (of {recipe['minutes']:g})" if is_early else ""
 
 
 def _table(judged: Mapping[int, Judgement]) -> str:

@@ -9,7 +9,7 @@ most half of a phase are positions where every legal column keeps the result.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +31,9 @@ GENERATOR_BITS = 24
 """The solver of the generator remembers 2 ** 24 positions (128 MiB): openings are most of the work."""
 KINDS = ("random", "tactical", "deep", "perfect")
 COMMITTED = Path(__file__).parent / "data" / "connect_four.jsonl"
-"""What `azplay known connect_four --seed 1` makes, so that nobody has to wait for it."""
+"""What `azplay known connect_four --seed 1` makes, so that nobody has to wait for it. Tuning looks at it."""
+FINAL = COMMITTED.with_name("connect_four_final.jsonl")
+"""`--seed 2 --per-phase 1000 --apart-from COMMITTED`: other positions, for final judgements only."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,19 @@ class Labelled:
     """Whether a legal column does not."""
 
 
-def generate(seed: int, per_phase: int, progress: Callable[[str], None] = lambda _: None) -> list[Labelled]:
-    """`per_phase` positions of every phase, in the order of PHASES; the same for the same arguments."""
+def generate(
+    seed: int,
+    per_phase: int,
+    progress: Callable[[str], None] = lambda _: None,
+    apart_from: Iterable[Labelled] = (),
+) -> list[Labelled]:
+    """`per_phase` positions of every phase, in the order of PHASES; the same for the same arguments.
+
+    `apart_from`: rows whose positions, and mirror images of them, are not taken.
+    """
     taken: dict[str, list[Labelled]] = {phase: [] for phase in PHASES}
     quiet = dict.fromkeys(PHASES, 0)
-    seen: set[tuple[int, int]] = set()
+    seen = {key_of(states_of(row.moves)[-1]) for row in apart_from}
     solver, rng = Solver(GENERATOR_BITS), np.random.default_rng([seed, 4])
     while any(len(rows) < per_phase for rows in taken.values()):
         line = _game(solver, rng)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,10 +16,12 @@ from runtime.exits import Exit, Fatal
 
 if TYPE_CHECKING:
     from play.truth.connect_four import Solver
+    from play.truth.connect_four_set import Labelled
 
 EXAMPLES = (
     "azplay known all",
     "azplay known connect_four --seed 1 --out labels.jsonl",
+    "azplay known connect_four --seed 2 --per-phase 1000 --apart-from labels.jsonl --out others.jsonl",
     "azplay known chess                      # endgame tables, kept under ~/.cache/azselfplay/truth",
 )
 
@@ -35,7 +38,9 @@ class KnownConfig:
     per_phase: int = 300
     """Connect Four: positions each of opening, middle and end."""
     out: Path | None = None
-    """Connect Four: file to write, JSON lines; not given: only check the file that comes with the program."""
+    """Connect Four: file to write, JSON lines; not given: only check the files that come with the program."""
+    apart_from: Path | None = None
+    """Connect Four: a file whose positions, and mirror images of them, are not taken."""
 
 
 class Checks:
@@ -85,12 +90,22 @@ def _connect_four(checks: Checks, settings: KnownConfig) -> None:
 
     if settings.out is not None:
         begun = time.perf_counter()
-        rows = labelled.generate(settings.seed, settings.per_phase, _say)
+        others = labelled.read(settings.apart_from) if settings.apart_from else []
+        rows = labelled.generate(settings.seed, settings.per_phase, _say, others)
         labelled.write(settings.out, rows)
         _say(f"{len(rows)} positions in {time.perf_counter() - begun:.0f} s")
-    rows = labelled.read(settings.out or labelled.COMMITTED)
-    keys = {labelled.key_of(labelled.states_of(row.moves)[-1]) for row in rows}
-    checks.same("connect four: positions that are different, mirror images too", len(keys), len(rows))
+    files = [settings.out] if settings.out else [labelled.COMMITTED, labelled.FINAL]
+    sets = {file: labelled.read(file) for file in files}
+    keys = {labelled.key_of(labelled.states_of(row.moves)[-1]) for rows in sets.values() for row in rows}
+    count = sum(len(rows) for rows in sets.values())
+    checks.same("connect four: positions that are different, mirror images too", len(keys), count)
+    for file, rows in sets.items():
+        print(f"     {file}")
+        _check_labels(checks, rows)
+
+
+def _check_labels(checks: Checks, rows: Sequence[Labelled]) -> None:
+    from play.truth import connect_four_set as labelled
     from play.truth.connect_four import Solver
 
     solver = Solver()

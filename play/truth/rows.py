@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -52,7 +54,7 @@ def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
     if game is TIC_TAC_TOE:
         rows = _tic_tac_toe_rows()
     elif game is CONNECT_FOUR:
-        rows = _connect_four_rows()
+        rows = connect_four_rows()
     elif game is CHESS:
         rows = _chess_rows(np.random.default_rng([seed, 64]), min(limit or PER_ENDING, PER_ENDING))
     else:
@@ -78,7 +80,8 @@ def _tic_tac_toe_rows() -> list[Row]:
     ]
 
 
-def _connect_four_rows() -> list[Row]:
+def connect_four_rows(file: Path = connect_four_set.COMMITTED) -> list[Row]:
+    """The labelled positions in a file. Fatal(BAD_DATA)."""
     return [
         Row(
             one.phase,
@@ -89,7 +92,7 @@ def _connect_four_rows() -> list[Row]:
             len(one.legal),
             {},
         )
-        for one in connect_four_set.read()
+        for one in connect_four_set.read(file)
     ]
 
 
@@ -100,9 +103,12 @@ def _chess_rows(rng: np.random.Generator, count: int) -> list[Row]:
     ]
 
 
-def won_rows(name: str, count: int, seed: int) -> list[Row]:
-    """`count` different won positions of one of the ENDINGS, the side with the men to move."""
-    return _ending_rows(name, name, count, np.random.default_rng([seed, 65]), strong_wins=True)
+def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row] = ()) -> list[Row]:
+    """`count` different won positions of one of the ENDINGS, the side with the men to move; none of those in
+    `apart_from`."""
+    taken = {row.start for row in apart_from}
+    rows = _ending_rows(name, name, count + len(taken), np.random.default_rng([seed, 65]), strong_wins=True)
+    return [row for row in rows if row.start not in taken][:count]
 
 
 def _ending_rows(

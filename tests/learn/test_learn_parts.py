@@ -110,6 +110,32 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
     assert Judgement.from_json(read_seeds(tmp_path / "out")[1]).measures[0].reached is True
 
 
+def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
+    """Before their time, and not because they had all their games."""
+    most = recipes.from_settings("x", {**MINIMAL, "minutes": 10.0, "most_games": 100})
+    for seed, minutes, games in ((1, 10.0, 50), (2, 8.0, 50), (3, 8.0, 100)):
+        trained = Trained(
+            RunFolder(tmp_path, "r"),
+            [Snapshot(0.0, 0, 0, "f")],
+            {"games": games, "positions": 1, "steps": 1},
+            minutes,
+            1.0,
+        )
+        found = Judgement([share("wins", "trained", 1, 2, target=0.5)], {"p": {"l": [(0.0, 0.1)]}})
+        machine = {"processor": "p", "cores": 2, "gpu": "none"}
+        write_seed(tmp_path / "out", most, seed, trained, found, machine)
+    write_page(tmp_path / "out", most)
+    lines = (tmp_path / "out" / "README.md").read_text().splitlines()
+    assert [
+        ("stopped early (of 10)" in line) for line in lines if line.startswith(("| 1 ", "| 2 ", "| 3 "))
+    ] == [
+        False,
+        True,
+        False,
+    ]
+    assert "10 (1), 8 (1), stopped early (of 10), 8 (1)" in (tmp_path / "README.md").read_text()
+
+
 def test_nothing_counted_is_no_share() -> None:
     with pytest.raises(ValueError, match="nothing was counted"):
         share("w", "p", 0, 0)

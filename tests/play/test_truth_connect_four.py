@@ -127,8 +127,32 @@ def test_a_set_is_the_same_for_the_same_seed_and_has_no_position_twice(tmp_path:
     assert labelled.read(tmp_path / "set.jsonl") == rows
 
 
-def test_the_set_that_comes_with_the_program_is_balanced_and_a_part_solved_anew_agrees() -> None:
-    rows, solver = labelled.read(), Solver(20)
+def test_a_second_set_can_be_made_of_other_positions() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(labelled, "PHASES", {"end": (25, 40)})
+        patch.setattr(labelled, "PERFECT_FROM", 20)
+        patch.setattr(labelled, "GENERATOR_BITS", 16)
+        first = labelled.generate(5, 8)
+        second = labelled.generate(5, 8, apart_from=first)
+    keys = {labelled.key_of(labelled.states_of(row.moves)[-1]) for row in (*first, *second)}
+    assert len(keys) == 16
+
+
+def test_finals_are_judged_on_positions_that_are_not_tuned_on() -> None:
+    """Nor are they mirror images of those."""
+    tuned, final = (
+        {labelled.key_of(labelled.states_of(row.moves)[-1]) for row in labelled.read(file)}
+        for file in (labelled.COMMITTED, labelled.FINAL)
+    )
+    assert (len(tuned), len(final)) == (900, 3000)
+    assert not tuned & final
+
+
+@pytest.mark.parametrize(("file", "each"), [(labelled.COMMITTED, 3), (labelled.FINAL, 20)])
+def test_a_set_that_comes_with_the_program_is_balanced_and_a_part_solved_anew_agrees(
+    file: Path, each: int
+) -> None:
+    rows, solver = labelled.read(file), Solver(20)
     sizes = Counter(row.phase for row in rows)
     assert set(sizes) == set(labelled.PHASES)
     assert len(set(sizes.values())) == 1
@@ -136,7 +160,7 @@ def test_the_set_that_comes_with_the_program_is_balanced_and_a_part_solved_anew_
         low, high = labelled.PHASES[row.phase]
         assert low <= len(row.moves) <= high
         states = labelled.states_of(row.moves)
-        if len(row.moves) >= 18 and number % 3 == 0:
+        if len(row.moves) >= 18 and number % each == 0:
             verdict = solver.verdict(states[-1])
             assert (verdict.value, verdict.legal, verdict.keeps, verdict.matters) == (
                 row.value,
