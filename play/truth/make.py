@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "azplay known all",
-    "azplay known connect_four --seed 1 --out labels.jsonl",
     "azplay known connect_four --seed 2 --per-phase 1000 --apart-from labels.jsonl --out others.jsonl",
     "azplay known chess                      # endgame tables, kept under ~/.cache/azselfplay/truth",
 )
