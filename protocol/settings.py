@@ -19,7 +19,8 @@ class SelfPlaySettings:
     c_base: float = 19652.0
     """PUCT: visits at which exploration has grown by ln 2 (AlphaZero: 19652)."""
     c_init: float = 1.25
-    """PUCT: weight of the prior at few visits (AlphaZero: 1.25)."""
+    """PUCT: weight of the prior at few visits, for values in [-1, 1]. (AlphaZero's 1.25 is for values in
+    [0, 1], as its pseudocode has them: the same search has 2.5 here. docs/decisions/0008.)"""
     exploration: str = "alphazero"
     """PUCT: what is added to the value of a child of prior P with n visits, its parent having N:
     `alphazero` = (log((1 + N + c_base) / c_base) + c_init) P sqrt(N) / (1 + n); `alphago_zero` =

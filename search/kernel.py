@@ -6,7 +6,8 @@ and, behind them, those of the path being walked.
 
 PUCT is AlphaZero's (arXiv 1712.01815, pseudocode of the Science paper):
 `argmax Q + (log((1 + N + c_base) / c_base) + c_init) * P * sqrt(N) / (1 + n)`, unless `exploration` says
-otherwise.
+otherwise. Values lie in [-1, 1] here and in [0, 1] there (it backs up 1 - v), so its c_init of 1.25 is 2.5
+here.
 """
 # mypy: disable-error-code="name-defined,no-untyped-def,no-untyped-call"
 # ruff: noqa: F821
