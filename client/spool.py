@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from client.kept import Terms, code_of, fits, note
 from protocol.messages import MAX_RECORD
 from protocol.records import BadRecord, from_bytes, sha256
+from runtime.logs import Repeated
 
 SUFFIX = ".game"
 REJECTED = "rejected"
-"""Folder for games that the trainer refused or that cannot be read, each with a `.reason` file."""
+"""Folder for games that break the rules or cannot be read, each with a `.reason` file."""
+KEPT = "kept"
+"""Folder for games refused for what they were played under (`client.kept`), each with a `.reason` file."""
 
 MAX_REJECTED = 1000
-"""Games kept there; beyond that the oldest are removed."""
+"""Games in `rejected`; beyond that the oldest are removed. Of those in `kept` none ever is."""
 MAX_GAMES = 20_000
 """Games in one worker's spool; at some kB a game the bytes below are seldom what fills it."""
 MAX_BYTES = 512 * 1024 * 1024
-"""Bytes in one worker's spool."""
+"""Bytes in one worker's spool. Both bounds are on the games that wait and those in `kept` together."""
 
 log = logging.getLogger(__name__)
 
@@ -65,17 +70,25 @@ class Spool:
         self.bytes = 0
         self.rejected = 0
         """Games set aside since this object was made."""
+        self.kept = 0
+        """Games in `kept`; likewise their bytes."""
+        self.kept_bytes = 0
+        self._warn = Repeated(log)
         self._max_games = max_games
         self._max_bytes = max_bytes
 
     @property
     def full(self) -> bool:
-        return self.games >= self._max_games or self.bytes >= self._max_bytes
+        games, size = self.games + self.kept, self.bytes + self.kept_bytes
+        return games >= self._max_games or size >= self._max_bytes
 
     def open(self) -> list[bytes]:
         """Uids of the games a previous run left, oldest first. Removes half-written files, sets aside damaged
         ones; a file that the disk does not let us read now stays among the others."""
-        (self.folder / REJECTED).mkdir(parents=True, exist_ok=True)
+        for name in (REJECTED, KEPT):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        sizes = [path.stat().st_size for path in self._kept()]
+        self.kept, self.kept_bytes = len(sizes), sum(sizes)
         self.games = self.bytes = 0
         for path in self.folder.glob("*.tmp"):
             path.unlink()
@@ -129,6 +142,50 @@ class Spool:
         if path.exists():
             self._count(-1, -path.stat().st_size)
             self._set_aside(path, reason)
+
+    def keep(self, uid: bytes, reason: str, terms: Terms) -> None:
+        """The trainer does not take it under these terms: keep it in `kept/` until others come."""
+        path = self._path(uid)
+        if not path.exists():
+            return
+        size, target = path.stat().st_size, self.folder / KEPT / path.name
+        target.with_suffix(".reason").write_text(note(reason, terms))
+        path.rename(target)
+        self._count(-1, -size)
+        self._count_kept(1, size)
+        text = f"games are refused, and kept in {target.parent}: {reason}"
+        self._warn.warning(code_of(reason), text, time.monotonic())
+
+    def take_back(self, terms: Terms) -> list[bytes]:
+        """Uids of the kept games that may be taken under these terms; they stand in the spool again."""
+        found = []
+        for path in self._kept():
+            try:
+                if self._take_back(path, terms):
+                    found.append(bytes.fromhex(path.stem))
+            except OSError as error:
+                log.error("game %s stays in %s for now: %s", path.stem, path.parent, error)
+        if found:
+            log.info("%d kept games are offered again: settings or weights have changed", len(found))
+        return found
+
+    def _take_back(self, path: Path, terms: Terms) -> bool:
+        reason = path.with_suffix(".reason")
+        if reason.exists() and not fits(reason.read_text(), path, terms):
+            return False
+        size = path.stat().st_size
+        path.rename(self.folder / path.name)
+        self._count_kept(-1, -size)
+        self._count(1, size)
+        reason.unlink(missing_ok=True)
+        return True
+
+    def _kept(self) -> list[Path]:
+        return sorted((self.folder / KEPT).glob(f"*{SUFFIX}"))
+
+    def _count_kept(self, games: int, size: int) -> None:
+        self.kept += games
+        self.kept_bytes += size
 
     def _path(self, uid: bytes) -> Path:
         return self.folder / f"{uid.hex()}{SUFFIX}"

@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 from typing import IO
 
-from client.spool import SUFFIX, sync_folder
+from client.spool import KEPT, SUFFIX, sync_folder
 from runtime.exits import Exit, Fatal
 
 MARK = "+"
@@ -95,15 +95,24 @@ def _take_over(folder: Path, mine: Path) -> None:
             left = sorted(other.glob(f"*{SUFFIX}"))
             for path in left:
                 path.rename(mine / path.name)
+            _take_over_kept(other / KEPT, mine / KEPT)
         if left:
             sync_folder(mine)
             log.info("took over %d games that %s left", len(left), other)
 
 
+def _take_over_kept(theirs: Path, mine: Path) -> None:
+    """Games first, since one without its reason is only offered once more."""
+    mine.mkdir(exist_ok=True)
+    for path in sorted(theirs.glob("*")):
+        path.rename(mine / path.name)
+
+
 def _name_others(folder: Path, name: str) -> None:
     """Say which games of other runs of this name wait here: they are not lost, and not sent to this one."""
     for other in sorted(folder.parent.glob(f"{name}{MARK}*")):
-        games = 0 if other == folder else sum(1 for _ in other.glob(f"worker-*/*{SUFFIX}"))
+        found = (path for part in ("", f"{KEPT}/") for path in other.glob(f"worker-*/{part}*{SUFFIX}"))
+        games = 0 if other == folder else sum(1 for _ in found)
         if games:
             log.warning(
                 "%d games in %s were played for another run of this name: they are kept, and sent when that "

@@ -10,9 +10,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from client.spool import Spool, SpooledGame
+from client.kept import CODES, Terms, code_of
+from client.spool import KEPT, Spool, SpooledGame
 from client.uploads import Delete, Instruction, Put, SetAside, Uploads
 from protocol.messages import GameAck, PutGame
 from protocol.records import GameRecord, to_bytes
@@ -28,6 +29,20 @@ class _Write:
     uid: bytes
     data: bytes
     done: asyncio.Future[None]
+
+
+@dataclass
+class _Done:
+    """What the thread has done."""
+
+    written: bool = True
+    """Whether the writes succeeded."""
+    games: list[SpooledGame] = field(default_factory=list)
+    """To be sent."""
+    gone: list[bytes] = field(default_factory=list)
+    """Uids of games that are not there, or are damaged."""
+    back: list[bytes] = field(default_factory=list)
+    """Uids of kept games that are offered again."""
 
 
 class Uploader:
@@ -52,6 +67,9 @@ class Uploader:
         """One a game coroutine at most: each waits until its game is on disk."""
         self._instructions: list[Instruction] = []
         self._write_at = 0.0
+        self._terms = Terms("", 0)
+        """Of the session at hand."""
+        self._look_at_kept = False
 
     async def keep(self, record: GameRecord) -> None:
         """Returns when the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
@@ -60,7 +78,10 @@ class Uploader:
         self._obey([])
         await done
 
-    def joined(self) -> None:
+    def joined(self, terms: Terms | None = None) -> None:
+        """A session has begun. `terms`: what games are taken under; kept ones that fit are offered again."""
+        if terms is not None:
+            self._terms, self._look_at_kept = terms, True
         self._obey(self._uploads.joined(self._loop.time()))
 
     def lost(self) -> None:
@@ -97,17 +118,20 @@ class Uploader:
             # A list of its own in any case: games that finish while the thread works are not in it.
             writes, self._writes = self._writes, []
         instructions, self._instructions = self._instructions, []
-        if not writes and not instructions:
+        terms, self._look_at_kept = self._terms if self._look_at_kept else None, False
+        if not writes and not instructions and terms is None:
             return
-        written, games, gone = await asyncio.to_thread(self._carry_out, writes, instructions)
+        done = await asyncio.to_thread(self._carry_out, writes, instructions, terms)
         if writes:
-            self._after_writing(writes, written)
+            self._after_writing(writes, done.written)
         now = self._loop.time()
-        for game in games:
+        for game in done.games:
             # One that the socket does not take is offered again after the usual timeout.
             self._send(PutGame(game.uid, game.sha256), game.data)
-        for uid in gone:
+        for uid in done.gone:
             self._obey(self._uploads.gone(uid, now))
+        for uid in done.back:
+            self._obey(self._uploads.add(uid, now))
 
     def _after_writing(self, writes: list[_Write], written: bool) -> None:
         now = self._loop.time()
@@ -140,41 +164,49 @@ class Uploader:
                 self.spool.bytes / 1e6,
                 self.spool.folder,
             )
+            if self.spool.kept:
+                log.warning(
+                    "%d more (%.1f MB) in %s were refused for their settings, weights or run: they are "
+                    "offered again when these fit; move that folder away if they never will",
+                    self.spool.kept,
+                    self.spool.kept_bytes / 1e6,
+                    self.spool.folder / KEPT,
+                )
         if not (self._writes or self._instructions or self._uploads.in_flight):
             self.quiet.set()
 
     # ---- In the thread --------------------------------------------------------------------------
 
-    def _carry_out(
-        self, writes: list[_Write], instructions: list[Instruction]
-    ) -> tuple[bool, list[SpooledGame], list[bytes]]:
-        """Whether the writes succeeded, games to send, and uids of games that cannot be read."""
-        written = True
+    def _carry_out(self, writes: list[_Write], instructions: list[Instruction], terms: Terms | None) -> _Done:
+        """`terms`: to look at the kept games under; None: not now."""
+        done = _Done()
         try:
             if writes:
                 self.spool.write([(write.uid, write.data) for write in writes])
         except OSError as error:
-            written = False
+            done.written = False
             log.error("cannot write %d games (%s); trying again in %g s", len(writes), error, WRITE_AGAIN)
-        games: list[SpooledGame] = []
-        gone: list[bytes] = []
         for instruction in instructions:
             try:
-                self._carry_out_one(instruction, games, gone)
+                self._carry_out_one(instruction, done)
             except OSError as error:
                 # One that cannot be read now is offered again after the usual timeout, as if it were lost.
                 log.error("game %s stays in the spool: %s", instruction.uid.hex(), error)
-        return written, games, gone
+        if terms is not None:
+            done.back = self.spool.take_back(terms)
+        return done
 
-    def _carry_out_one(self, instruction: Instruction, games: list[SpooledGame], gone: list[bytes]) -> None:
+    def _carry_out_one(self, instruction: Instruction, done: _Done) -> None:
         match instruction:
             case Put(uid):
                 game = self.spool.read(uid)
                 if game is None:
-                    gone.append(uid)
+                    done.gone.append(uid)
                 else:
-                    games.append(game)
+                    done.games.append(game)
             case Delete(uid):
                 self.spool.delete(uid)
+            case SetAside(uid, "rejected", reason) if code_of(reason) in CODES:
+                self.spool.keep(uid, reason, self._terms)
             case SetAside(uid, status, reason):
                 self.spool.set_aside(uid, f"{status}: {reason}")

@@ -17,6 +17,7 @@ from msgspec import UNSET
 from client.evaluation_cache import CachedEvaluator
 from client.evaluators import OwnNet, ServersNet, Source
 from client.joining import Run, is_same_run, read_welcome
+from client.kept import Terms
 from client.options import WorkerOptions, parse
 from client.rounds import CurrentVersion, RoundPool
 from client.self_play import GamePool, Player
@@ -201,7 +202,7 @@ class Worker:
 
     def _tell_joined(self, welcome: Welcome) -> None:
         if self._uploader is not None and self._source is not None:
-            self._uploader.joined()
+            self._uploader.joined(Terms.of(welcome))
             self._source.joined(welcome)
 
     def _on_lost(self, _: str) -> None:

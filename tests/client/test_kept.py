@@ -1,0 +1,152 @@
+"""Games refused for settings, weights or run are kept, and offered again when these fit."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from client_records import record, uid
+from client_server import WELCOME, info_of
+from test_uploader import Server, with_uploader
+
+from client.kept import Terms
+from client.spool import Spool
+from client.spool_folders import claim
+from client.uploader import Uploader
+from protocol.messages import GameAck, Welcome
+from protocol.records import to_bytes
+
+HERE = Terms("here", 5)
+ELSEWHERE = Terms("elsewhere", 5)
+
+
+def kept(folder: Path) -> list[str]:
+    return sorted(path.stem for path in (folder / "kept").glob("*.game"))
+
+
+def filled(
+    folder: Path, *numbers: int, reason: str = "wrong_settings: 9", version: int = 0, **bounds: int
+) -> Spool:
+    """A spool whose games were all refused under the terms HERE."""
+    spool = Spool(folder, **bounds)
+    spool.open()
+    for number in numbers:
+        game = dataclasses.replace(record(number), versions=np.array([version], np.uint32))
+        spool.write([(uid(number), to_bytes(game))])
+        spool.keep(uid(number), reason, HERE)
+    return spool
+
+
+@pytest.mark.parametrize("code", ["wrong_settings", "unknown_version", "wrong_run"])
+def test_no_game_refused_for_what_it_was_played_under_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """However many they are; those that break the rules stay few."""
+    monkeypatch.setattr("client.spool.MAX_REJECTED", 2)
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        uploader.joined()
+        for number in range(10):
+            await uploader.keep(record(number))
+            await server.expect(number + 1)
+            reason = "illegal_action: ply 0" if number % 2 else f"{code}: of another kind"
+            uploader.acknowledged(GameAck(uid(number), "rejected", reason))
+            await uploader.quiet.wait()
+
+    with_uploader(Spool(tmp_path), scenario)
+    assert list(tmp_path.glob("*.game")) == []
+    left = {path.stem for path in tmp_path.rglob("*.game")}
+    assert left == {uid(number).hex() for number in (0, 2, 4, 6, 7, 8, 9)}
+
+
+def test_kept_games_count_and_fill_the_spool(tmp_path: Path) -> None:
+    """Also after a new start: a worker whose games nobody takes stops, and deletes none."""
+    spool = filled(tmp_path, 1, 2, max_games=3)
+    assert (spool.games, spool.kept, spool.kept_bytes, spool.full) == (
+        0,
+        2,
+        2 * len(to_bytes(record(1))),
+        False,
+    )
+    spool.write([(uid(3), to_bytes(record(3)))])
+    assert spool.full
+    again = Spool(tmp_path, max_games=3)
+    assert again.open() == [uid(3)]
+    assert (again.kept, again.kept_bytes, again.full) == (2, spool.kept_bytes, True)
+
+
+def test_they_come_back_under_other_settings_and_not_under_the_same(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 1, 2)
+    assert spool.take_back(Terms("here", 99)) == []
+    assert kept(tmp_path) == [uid(1).hex(), uid(2).hex()]
+    assert spool.take_back(ELSEWHERE) == [uid(1), uid(2)]
+    assert (spool.games, spool.kept, spool.kept_bytes) == (2, 0, 0)
+    assert spool.read(uid(1)) is not None
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_games_of_unknown_weights_come_back_once_the_server_has_come_to_their_version(tmp_path: Path) -> None:
+    """As it does after a backup was restored."""
+    spool = filled(tmp_path, 1, reason="unknown_version: 40", version=40)
+    assert spool.take_back(Terms("here", 39)) == []
+    assert spool.take_back(Terms("here", 40)) == [uid(1)]
+
+
+def test_a_session_under_other_terms_brings_them_to_the_server(tmp_path: Path) -> None:
+    """The same uploader, when the server comes back with the settings of before."""
+    refusal = GameAck(uid(1), "rejected", "wrong_settings: simulations is 8, games of this run have 9")
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        uploader.joined(HERE)
+        await uploader.keep(record(1))
+        await server.expect(1)
+        uploader.acknowledged(refusal)
+        await uploader.quiet.wait()
+        uploader.joined(HERE)
+        await uploader.keep(record(2))
+        assert await server.expect(2) == [uid(1), uid(2)]
+        uploader.joined(ELSEWHERE)
+        while server.got.count(uid(1)) < 2:
+            await server.expect(len(server.got) + 1)
+        uploader.acknowledged(GameAck(uid(1), "stored"))
+        uploader.acknowledged(GameAck(uid(2), "stored"))
+        await uploader.quiet.wait()
+
+    with_uploader(Spool(tmp_path), scenario)
+    assert list(tmp_path.rglob("*.game")) == []
+
+
+def test_the_first_worker_takes_over_kept_games_too(tmp_path: Path) -> None:
+    filled(tmp_path / "worker-3", 1)
+    folder = claim(tmp_path, 0)
+    spool = Spool(folder.path)
+    assert (spool.open(), spool.kept) == ([], 1)
+    assert spool.take_back(HERE) == []
+    assert spool.take_back(ELSEWHERE) == [uid(1)]
+    folder.release()
+
+
+def test_a_kept_game_that_rots_is_set_aside_when_it_is_read(tmp_path: Path) -> None:
+    spool = filled(tmp_path, 1, reason="unknown_version: 40")
+    (tmp_path / "kept" / f"{uid(1).hex()}.game").write_bytes(b"rot")
+    assert spool.take_back(HERE) == [uid(1)]
+    assert spool.read(uid(1)) is None
+    assert (spool.games, spool.rejected) == (0, 1)
+
+
+def test_terms_are_run_and_settings_and_the_current_version() -> None:
+    welcome = Welcome(**WELCOME)  # type: ignore[arg-type]
+    terms = Terms.of(welcome)
+    replaced = [
+        {"self_play": {**welcome.self_play, "simulations": 9}},
+        {"run_id": b"i" * 16},
+    ]
+    for change in replaced:
+        assert Terms.of(msgspec.structs.replace(welcome, **change)).settings != terms.settings
+    shuffled = dict(reversed(welcome.self_play.items()))
+    weights = info_of(b"w", 7, bytes(32))
+    assert Terms.of(msgspec.structs.replace(welcome, session=2, self_play=shuffled)) == terms
+    assert Terms.of(msgspec.structs.replace(welcome, weights=weights)) == Terms(terms.settings, 7)
