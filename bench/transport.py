@@ -1,8 +1,10 @@
-"""Leaves per second over ZeroMQ between two processes, codec included, with three ways of reading a socket.
+"""Leaves per second over ZeroMQ between two processes, codec included: our door,
+and three ways of reading a ROUTER.
 
 A DEALER keeps 4 messages of 128 chess leaves in flight; a ROUTER checks them and answers with priors and
 values; the DEALER checks those. Ways of reading under uvloop: `drain` (ours, `runtime.sockets.Channel`),
 `zmq_asyncio` (one future a message), `thread` (poller in a thread, `call_soon_threadsafe` once a burst).
+With `door` the server listens with `runtime.door.Door` instead of a ROUTER, and the DEALER drains.
 CPU time per leaf is of both processes together, and is the steadier figure on a busy machine.
 """
 
@@ -25,6 +27,7 @@ import zmq.asyncio
 
 from protocol.frames import check_evaluations, check_leaves
 from protocol.messages import Evaluate, Evaluated, decode, encode
+from runtime.door import Door
 from runtime.ports import find_base_port
 from runtime.sockets import Channel, Context, Frame, Socket, dealer, new_context, receive, router
 
@@ -125,7 +128,30 @@ class ThreadReader:
             self._on_message(frames)
 
 
+class DoorReader:
+    """`runtime.door.Door` as the server's end; every peer counts as one with a session."""
+
+    def __init__(self, endpoint: str, on_message: OnMessage) -> None:
+        self._door = Door([endpoint])
+        self._on_message = on_message
+
+    def start(self) -> None:
+        self._door.start(self._read, lambda _peer, _why: None)
+
+    def send(self, frames: Sequence[Frame]) -> bool:
+        return self._door.send(frames)
+
+    def close(self) -> None:
+        self._door.close()
+
+    def _read(self, frames: list[memoryview]) -> None:
+        self._door.admit(bytes(frames[0]))
+        self._on_message(frames)
+
+
+DOOR = "door"
 READERS: dict[str, Callable[[Socket, OnMessage], Reader]] = {
+    DOOR: Channel,
     "drain": Channel,
     "zmq_asyncio": AsyncioReader,
     "thread": ThreadReader,
@@ -158,7 +184,11 @@ async def serve(kind: str, endpoint: str) -> None:
         answer = encode(Evaluated(message.request, 0, len(leaves.counts), 1))
         reader.send([peer, answer, priors.data.cast("B"), wdl.data.cast("B")])
 
-    reader = READERS[kind](router(new_context(), [endpoint]), on_message)
+    reader: Reader
+    if kind == DOOR:
+        reader = DoorReader(endpoint, on_message)
+    else:
+        reader = READERS[kind](router(new_context(), [endpoint]), on_message)
     reader.start()
     await asyncio.Event().wait()
 

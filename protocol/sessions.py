@@ -185,7 +185,7 @@ class Session:
     number: int
     """Random, so that no session of an earlier server is taken for one of this."""
     peer: Hashable
-    """Where answers go: the ROUTER's identity, with the socket when there are several."""
+    """Where answers go: the door's number of its connection."""
     hello: Hello
     joined_at: float
     heard_at: float

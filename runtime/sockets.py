@@ -157,20 +157,21 @@ def _bind(socket: Socket, endpoints: Sequence[str]) -> Socket:
             socket.bind(endpoint)
         except zmq.ZMQError as error:
             socket.close()
-            raise Fatal(_bind_message(endpoint, error), Exit.CONFIG) from error
+            raise Fatal(bind_message(endpoint, error.errno or 0, str(error.strerror)), Exit.CONFIG) from error
     return socket
 
 
-def _bind_message(endpoint: str, error: zmq.ZMQError) -> str:
-    if error.errno == errno.EADDRINUSE and endpoint.startswith("tcp:"):
+def bind_message(endpoint: str, number: int, text: str) -> str:
+    """What to do about the error `number` (of `errno`) when nobody can listen on `endpoint`."""
+    if number == errno.EADDRINUSE and endpoint.startswith("tcp:"):
         port = endpoint.rpartition(":")[2]
         return (
             f"port {port} is in use ({endpoint}), perhaps by another azserver: stop that one, "
-            "or give another base port with --port (three ports in a row are taken)"
+            "or give another base port with --port (two ports in a row are taken)"
         )
-    if error.errno in (errno.ENAMETOOLONG, errno.EINVAL) and endpoint.startswith("ipc:"):
+    if number in (errno.ENAMETOOLONG, errno.EINVAL) and endpoint.startswith("ipc:"):
         return f"{endpoint} is too long for a local socket: set TMPDIR to a shorter folder, such as /tmp"
-    return f"cannot listen on {endpoint}: {error.strerror}; check --listen and --port"
+    return f"cannot listen on {endpoint}: {text}; check --listen and --port"
 
 
 class Channel:
@@ -221,7 +222,7 @@ class Channel:
         last = len(frames) - 1
         for index, frame in enumerate(frames):
             flags = zmq.DONTWAIT | (zmq.SNDMORE if index < last else 0)
-            data = _contiguous(frame)
+            data = plain(frame)
             try:
                 self.socket.send(data, flags, copy=_is_copied(data))
             except zmq.ZMQError as error:
@@ -283,7 +284,7 @@ def receive(socket: Socket) -> list[memoryview] | None:
     return frames
 
 
-def _contiguous(frame: Frame) -> bytes | memoryview:
+def plain(frame: Frame) -> bytes | memoryview:
     """The frame as bytes; keeps an array's read-only flag."""
     if not isinstance(frame, np.ndarray):
         return frame

@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from protocol.errors import Code
@@ -43,6 +44,8 @@ TRAINER_RETRY = 5.0
 """Seconds after which a trainer that waits for another one's end asks again."""
 CHUNK_REQUESTS = 1024
 """GET_CHUNKs that may wait to be served, of all clients together."""
+MOST_CHUNKS = 8
+"""Of one client (`docs/protocol.md`)."""
 
 
 class BulkService:
@@ -68,6 +71,8 @@ class BulkService:
         self._upload = WeightsUpload(game)
         self._to_store: asyncio.Queue[WeightsInfo] = asyncio.Queue(maxsize=1)
         self._chunks: asyncio.Queue[tuple[bytes, GetChunk]] = asyncio.Queue(maxsize=CHUNK_REQUESTS)
+        self._waiting: Counter[bytes] = Counter()
+        """How many of these are of each peer."""
 
     def routes(self) -> Mapping[type[Message], Route]:
         return {
@@ -104,7 +109,7 @@ class BulkService:
 
     def _is_rival(self, present: Session, session: Session) -> bool:
         """Whether `present` is another trainer that is still there: one whose connection is gone, because it
-        was killed or ZeroMQ's heartbeats found nobody there, cannot be sent to."""
+        was killed or does not answer the door's PINGs, cannot be sent to."""
         if present.peer == session.peer or _is_same(present.hello.secret, session.hello.secret):
             return False
         return self.port.send(peer_of(present), Pong())
@@ -230,17 +235,19 @@ class BulkService:
             self.port.send(peer_of(session), self._store.current)
 
     def _on_get_chunk(self, session: Session, message: GetChunk, _: list[memoryview]) -> None:
-        try:
-            self._chunks.put_nowait((peer_of(session), message))
-        except asyncio.QueueFull:
-            self.port.refuse(
-                peer_of(session), Code.BUSY, "too many chunks asked for", message.offset, retry_after=1.0
-            )
+        peer = peer_of(session)
+        if self._waiting[peer] >= MOST_CHUNKS or self._chunks.full():
+            reason = "too many chunks asked for"
+            self.port.refuse(peer, Code.BUSY, reason, message.offset, retry_after=1.0)
+            return
+        self._waiting[peer] += 1
+        self._chunks.put_nowait((peer, message))
 
     async def _serve_chunks(self) -> None:
         """One chunk a turn of the loop, so that leaves never wait behind a crowd of pullers."""
         while True:
             peer, message = await self._chunks.get()
+            self._waiting -= Counter({peer: 1})  # keeps no zeros
             try:
                 self._serve_chunk(peer, message)
             except Exception as error:  # no descriptor left, a disk that does not read

@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import zmq
@@ -20,8 +20,9 @@ from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Status, WeightsInfo, Welcome, encode
 from protocol.sessions import Session, SessionTable
+from runtime.door import Door, DoorLimits
 from runtime.exits import Exit, Fatal
-from runtime.sockets import BULK_LIMIT, HEARTBEAT_MS, Context, publisher, router
+from runtime.sockets import HEARTBEAT_MS, Context, publisher, raise_file_limit, router
 from server.batching import MAX_QUEUED_ROWS
 from server.bulk_service import BulkService
 from server.evaluator_watch import Kill, WatchTimes
@@ -40,10 +41,10 @@ TICK_SECONDS = 1.0
 """How often leases and other deadlines are looked at; none of them is shorter than 10 s."""
 STUCK_SECONDS = 60.0
 """An evaluator that has been at one batch for so long hangs."""
+SPARE_DESCRIPTORS = 256
+"""Of this process, for all but the connections of the two ports."""
 SPARE_CREDITS = 256
 """Leaves a session may have in flight beyond one a game."""
-BULK_HWM = 64
-"""Messages queued for one peer of the bulk port: at most 32 MB of weights for a client that does not read."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ class FrontSettings:
     """When an evaluator hangs."""
     evaluators_heartbeat_ms: int = HEARTBEAT_MS
     """Of ZeroMQ, on the evaluators' socket."""
+    limits: DoorLimits = DoorLimits()
+    """Of each of the two ports."""
 
 
 class Front:
@@ -100,9 +103,11 @@ class Front:
         settings = self.settings
         looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
         rng = random.SystemRandom()
+        share = (raise_file_limit() - SPARE_DESCRIPTORS) // 2
+        limits = replace(settings.limits, connections=min(settings.limits.connections, share))
         self.leaf.port = Port(
             "leaves",
-            router(context, settings.leaves),
+            Door(settings.leaves, limits),
             SessionTable(self._welcome_to_leaves, lease=settings.lease, rng=rng),
             {**self.leaf.routes(), **looking_in},
             self.figures,
@@ -111,7 +116,7 @@ class Front:
         )
         self.bulk.port = Port(
             "bulk",
-            router(context, settings.bulk, limit=BULK_LIMIT, hwm=BULK_HWM),
+            Door(settings.bulk, limits),
             SessionTable(self._welcome_to_bulk, lease=settings.lease, rng=rng),
             {**self.bulk.routes(), **looking_in},
             self.figures,
@@ -133,8 +138,8 @@ class Front:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises Fatal when no evaluator can take any weights."""
-        for channel in (self.leaf.port.channel, self.bulk.port.channel, self.pool.channel):
-            channel.start()
+        for part in (self.leaf.port, self.bulk.port, self.pool.channel):
+            part.start()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.bulk.run())
@@ -146,8 +151,8 @@ class Front:
 
     def close(self) -> None:
         """Close all sockets."""
-        for channel in (self.leaf.port.channel, self.bulk.port.channel, self.pool.channel):
-            channel.close()
+        for part in (self.leaf.port, self.bulk.port, self.pool.channel):
+            part.close()
         self._publisher.close(0)
 
     def say_goodbye(self) -> None:

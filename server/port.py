@@ -1,4 +1,4 @@
-"""One ROUTER socket with its sessions: reads, checks, and hands each message to the handler of its type.
+"""One door with its sessions: reads, checks, and hands each message to the handler of its type.
 
 Nothing a peer sends can do more than be counted: bytes that are no map are dropped, a message out of
 shape or place is refused, and who has not said HELLO is asked to. A fault of ours in a handler is logged,
@@ -33,8 +33,9 @@ from protocol.messages import (
 )
 from protocol.outline import HELLO, Outline, hello_refusal, outline, tag_of
 from protocol.sessions import Session, SessionTable, hello_first
+from runtime.door import Door
 from runtime.logs import Repeated
-from runtime.sockets import Channel, Frame, Socket
+from runtime.sockets import Frame
 from server.figures import Figures
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class Port:
     def __init__(
         self,
         name: str,
-        socket: Socket,
+        door: Door,
         sessions: SessionTable,
         routes: Mapping[type[Message], Route],
         figures: Figures,
@@ -78,7 +79,7 @@ class Port:
         """`name`: for the log. `version` gives the current weights version, for PONG."""
         self._name = name
         self.sessions = sessions
-        self.channel = Channel(socket, self._on_frames)
+        self.door = door
         self._routes = {_tag(kind): route for kind, route in routes.items()}
         self._figures = figures
         self._on_end = on_end
@@ -86,9 +87,16 @@ class Port:
         self._clock = clock
         self._warn = Repeated(log)
 
+    def start(self) -> None:
+        """Let peers in; must be called in the loop's thread."""
+        self.door.start(self._on_frames, self._on_gone)
+
+    def close(self) -> None:
+        self.door.close()
+
     def send(self, peer: bytes, message: Message, *frames: Frame) -> bool:
         """False when the peer is gone or does not read."""
-        return self.channel.send([peer, encode(message), *frames])
+        return self.door.send([peer, encode(message), *frames])
 
     def refuse(self, peer: bytes, code: Code, reason: str, request: int, retry_after: float = 0.0) -> None:
         self.send(peer, Refused(code, reason[:2000], request, retry_after))
@@ -120,6 +128,11 @@ class Port:
     def _on_frames(self, frames: list[memoryview]) -> None:
         with self._figures.faults.survived(f"{self._name} port", self._clock()):
             self._read(frames)
+
+    def _on_gone(self, peer: bytes, why: str) -> None:
+        """Its connection has ended: so has its session. What matters to it is resent on the next one."""
+        if (session := self.sessions.leave(peer)) is not None:
+            self._ended(session, why or "it hung up")
 
     def _read(self, frames: list[memoryview]) -> None:
         """Nothing is decoded before it is known that its sender may send it."""
@@ -212,6 +225,7 @@ class Port:
             self._warn.warning(answer.code, f"refused {_who(hello)}: {answer.reason}", now)
             self._refuse_hello(peer, answer)
             return
+        self.door.admit(peer)
         self.send(peer, answer)
         if known is None or known.number != answer.session:
             log.info("%s has joined the %s port", _who(hello), self._name)
@@ -239,12 +253,14 @@ class Port:
 
     def _ended(self, session: Session, reason: str) -> None:
         log.info("%s has left the %s port: %s", _who(session.hello), self._name, reason)
+        if self.sessions.get(session.peer) is None:
+            self.door.dismiss(_peer(session))
         with self._figures.faults.survived(f"{self._name} port, end of a session", self._clock()):
             self._on_end(session)
 
 
 def peer_of(session: Session) -> bytes:
-    """The ROUTER's identity of a session's peer."""
+    """The door's number of a session's peer."""
     peer = session.peer
     assert isinstance(peer, bytes)
     return peer

@@ -1,0 +1,231 @@
+"""The listening end of ZMTP 3.1 (NULL mechanism), as a pure object: bytes in, whole messages out.
+
+It keeps of an unfinished message what `Limits` allow and no more, and next to nothing of a peer that has no
+session yet. What a peer says of its own identity is not even read: whoever listens numbers the connections.
+Why we do this ourselves: docs/decisions/0021-the-door.md. Source: https://rfc.zeromq.org/spec/37/.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from protocol.messages import MAX_HELLO
+
+MORE, LONG, COMMAND = 1, 2, 4
+"""Bits of the first byte of a frame."""
+GREETING_SIZE = 64
+_SIGNATURE = b"\xff\0\0\0\0\0\0\0\x01\x7f"
+_MECHANISM = b"NULL".ljust(20, b"\0")
+GREETING = _SIGNATURE + b"\x03\x01" + _MECHANISM + bytes(32)
+MAX_COMMAND = 1024
+"""Bytes of a command; READY has about 50."""
+MAX_COMMANDS = 64
+"""Commands in one reading; a PING comes every few seconds."""
+FRIENDS = (b"DEALER", b"REQ", b"ROUTER")
+"""Socket types that may dial a ROUTER."""
+
+
+class Broken(ValueError):
+    """The peer does not keep to ZMTP or to the limits. The connection is of no more use."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a message may be. Without a session only the beginning of frame 0 is kept of it."""
+
+    frame: int = 4 * 1024 * 1024
+    """Bytes of one frame."""
+    message: int = 8 * 1024 * 1024
+    """Bytes of all frames together."""
+    frames: int = 32
+
+
+def frame_header(size: int, *, more: bool, command: bool = False) -> bytes:
+    """What stands before the `size` bytes of a frame."""
+    flags = (MORE if more else 0) | (COMMAND if command else 0)
+    return bytes((flags, size)) if size < 256 else struct.pack(">BQ", flags | LONG, size)
+
+
+def command(name: bytes, body: bytes = b"") -> bytes:
+    """A command as one frame."""
+    content = bytes((len(name),)) + name + body
+    return frame_header(len(content), more=False, command=True) + content
+
+
+READY = command(b"READY", b"\x0bSocket-Type\x00\x00\x00\x06ROUTER\x08Identity\x00\x00\x00\x00")
+
+PING = command(b"PING", b"\0\0")
+"""Without a time to live: the peer need not watch us for our sake."""
+
+
+class Incoming:
+    """What one peer sends. Set `joined` as soon as it has a session: until then only frame 0 is kept."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.joined = False
+        self.ready = False
+        """The handshake is done."""
+        self.answers_pings = False
+        """It speaks ZMTP 3.1 or newer."""
+        self.replies: list[bytes] = []
+        """Bytes to send to the peer (PONG); whoever sends them clears the list."""
+        self.held = 0
+        """Bytes kept of a message that is not complete."""
+        self._limits = limits
+        self._greeted = self._knows_ping = False
+        self._rest = b""
+        """The beginning of a greeting or of a frame's header."""
+        self._frames: list[memoryview] = []
+        self._count = self._size = 0
+        """Frames and bytes of the message so far, kept or not."""
+        self._commands = 0
+        """In the reading at hand."""
+        self._flags = 0
+        self._left = -1
+        """Bytes of the frame at hand that are still to come; -1 between two frames."""
+        self._length = self._keep = 0
+        """Its length, and how many of its bytes are kept, the first ones."""
+        self._body = memoryview(b"")
+        self._filled = 0
+
+    def feed(self, data: bytes) -> Iterator[list[memoryview]]:
+        """The messages that `data` completes, each as its frames. Raises Broken.
+
+        Of a peer without a session a message is its frame 0, cut off behind `MAX_HELLO` + 1 bytes.
+        """
+        view = memoryview(self._rest + data if self._rest else data)
+        self._rest = b""
+        self._commands = at = 0
+        while at < len(view):
+            if self._left < 0:
+                size = self._needed(view[at : at + 1])
+                if len(view) - at < size:
+                    self._rest = bytes(view[at:])
+                    return
+                self._begin(view[at : at + size])
+                at += size
+            part = view[at : at + self._left] if self._left > 0 else view[:0]
+            self._take(part)
+            at += len(part)
+            if self._left == 0:
+                self._left = -1
+                if self._end_frame():
+                    message, self._frames = self._frames, []
+                    self._count = self._size = self.held = 0
+                    yield message
+
+    def _needed(self, first: memoryview) -> int:
+        """Bytes of what stands before the next body."""
+        if not self._greeted:
+            return GREETING_SIZE
+        return 9 if first[0] & LONG else 2
+
+    def _begin(self, header: memoryview) -> None:
+        if not self._greeted:
+            self._check_greeting(bytes(header))
+            return
+        self._flags = header[0]
+        self._left = struct.unpack(">Q", header[1:])[0] if self._flags & LONG else header[1]
+        self._length, self._filled = self._left, 0
+        if self._flags & COMMAND:
+            self._check_command()
+        elif not self.ready:
+            raise Broken("a message came before READY")
+        else:
+            self._check_frame()
+            self._keep = self._left
+            if not self.joined:
+                self._keep = 0 if self._count else min(self._left, MAX_HELLO + 1)
+
+    def _check_greeting(self, greeting: bytes) -> None:
+        if greeting[0] != 0xFF or greeting[9] & 1 == 0 or greeting[10] < 3:
+            raise Broken("it does not speak ZMTP 3")
+        if greeting[12:32] != _MECHANISM:
+            raise Broken(f"its mechanism is {greeting[12:32]!r}, expected NULL")
+        self._greeted = True
+        self._knows_ping = (greeting[10], greeting[11]) >= (3, 1)
+
+    def _check_command(self) -> None:
+        if self._flags & MORE or self._left > MAX_COMMAND:
+            raise Broken(f"a command of {self._left} bytes")
+        self._commands += 1
+        if self._commands > MAX_COMMANDS:
+            raise Broken("a flood of commands")
+        self._keep = self._left
+
+    def _check_frame(self) -> None:
+        limits = self._limits
+        if self._left > limits.frame:
+            raise Broken(f"a frame of {self._left} bytes, expected at most {limits.frame}")
+        if self._count >= limits.frames or self._size + self._left > limits.message:
+            raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
+
+    def _take(self, part: memoryview) -> None:
+        """More of the body. A body that comes at once is copied once, into bytes of its own."""
+        self._left -= len(part)
+        kept = part[: self._keep - self._filled]
+        if self._filled == 0 and len(kept) == self._keep:
+            self._body = memoryview(bytes(kept))
+        elif len(kept):
+            if self._filled == 0:
+                self._body = np.empty(self._keep, np.uint8).data
+            self._body[self._filled : self._filled + len(kept)] = kept
+        self._filled += len(kept)
+        self.held += len(kept)
+
+    def _end_frame(self) -> bool:
+        """Whether a message is complete."""
+        body, self._body = self._body, memoryview(b"")
+        if self._flags & COMMAND:
+            self.held -= len(body)
+            self._on_command(bytes(body))
+            return False
+        if self.joined or not self._count:
+            self._frames.append(body)
+        self._count += 1
+        self._size += self._length
+        return not self._flags & MORE
+
+    def _on_command(self, content: bytes) -> None:
+        name = content[1 : 1 + content[0]] if content else b""
+        body = content[1 + len(name) :]
+        if name == b"READY":
+            self._on_ready(body)
+        elif name == b"ERROR":
+            raise Broken(f"it reports an error: {body[1:100]!r}")
+        elif name == b"PING":
+            self.replies.append(command(b"PONG", body[2:18]))
+
+    def _on_ready(self, body: bytes) -> None:
+        kind = _properties(body).get(b"socket-type", b"")
+        if kind not in FRIENDS:
+            raise Broken(f"its socket is {kind[:20]!r}, expected DEALER")
+        self.ready = True
+        self.answers_pings = self._knows_ping
+
+
+def _properties(body: bytes) -> dict[bytes, bytes]:
+    """The metadata of READY, names in lower case. Raises Broken."""
+    found: dict[bytes, bytes] = {}
+    while body:
+        name = body[1 : 1 + body[0]]
+        value = body[1 + len(name) :]
+        if len(value) < 4 or len(value) < 4 + (size := struct.unpack(">I", value[:4])[0]):
+            raise Broken("the properties of its READY cannot be read")
+        found[name.lower()] = value[4 : 4 + size]
+        body = value[4 + size :]
+    return found
+
+
+def wire(frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+    """A message as the buffers to send one after the other."""
+    last = len(frames) - 1
+    parts: list[bytes | memoryview] = []
+    for index, body in enumerate(frames):
+        size = body.nbytes if isinstance(body, memoryview) else len(body)
+        parts += (frame_header(size, more=index < last), body)
+    return parts

@@ -1,0 +1,333 @@
+"""The door of azserver: a listening ZMTP socket that strangers may knock at (decision 21).
+
+It stands where a ROUTER would, with the same bytes on the wire, and bounds what a ROUTER does not: the
+size of an unfinished message, what is queued for a peer that does not read, connections without a session,
+and all of it together. Peers are known by numbers that the door gives; what they call themselves is not
+read. Everything happens in the event loop, with plain sockets; no task, no polling, no thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from protocol.zmtp import GREETING, PING, READY, Broken, Limits, wire
+from runtime.door_connection import PING_PATIENCE, DoorConnection, Silence
+from runtime.holdings import Holdings
+from runtime.listening import listen
+from runtime.logs import Repeated
+from runtime.sockets import Frame, plain
+from runtime.strangers import Strangers
+
+log = logging.getLogger(__name__)
+
+READ_SIZE = 128 * 1024
+"""Bytes read from one connection before the others get their turn: one message of 128 chess leaves."""
+TURN = 64
+"""Messages of one connection handled before the others get their turn."""
+ACCEPTS = 64
+"""Connections accepted in one turn of the loop."""
+ACCEPT_PAUSE = 0.2
+"""Seconds without accepting after the system had no descriptor or memory for a connection."""
+TICK_SECONDS = 1.0
+USER_TIMEOUT = 30_000
+"""Milliseconds after which the kernel gives up a connection that acknowledges nothing."""
+
+
+@dataclass(frozen=True)
+class DoorLimits:
+    """What peers may cost. The bounds hold whatever they send."""
+
+    incoming: Limits = field(default_factory=Limits)
+    unsent: int = 4 * 1024 * 1024 + 256 * 1024
+    """Bytes queued for one peer with a session, beside what the kernel holds: eight chunks of weights."""
+    unsent_stranger: int = 64 * 1024
+    """The same for a peer without."""
+    held: int = 256 * 1024 * 1024
+    """Bytes held for all peers together: unfinished messages and what they do not read."""
+    patience: float = 60.0
+    """Seconds without progress after which a peer for whom something is held is cut off."""
+    connections: int = 11_000
+    """At most. When there are so many, one without a session goes for a new one, or the new one does."""
+    strangers: int = 1000
+    """Connections without a session."""
+    stranger_patience: float = 60.0
+    """Seconds that one may have none: longer than the waits between two HELLOs."""
+
+
+OnMessage = Callable[[list[memoryview]], None]
+OnGone = Callable[[bytes, str], None]
+
+
+class Door:
+    """`start` it with what is to be done; a message is `[peer, *frames]`, either way."""
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        limits: DoorLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Listens at once (`tcp://` and `ipc://`). Raises Fatal(CONFIG) if an endpoint cannot be had."""
+        self._limits = limits or DoorLimits()
+        self._clock = clock
+        self._listening = listen(endpoints)
+        self._numbers = itertools.count(1)
+        self._connections: dict[bytes, DoorConnection] = {}
+        self._strangers = Strangers(self._limits.strangers, self._limits.stranger_patience)
+        self._held = Holdings(self._limits.held, self._limits.patience)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._warn = Repeated(log)
+        self.cut = 0
+        """Connections that the door ended because of what they did."""
+
+    def start(self, on_message: OnMessage, on_gone: OnGone) -> None:
+        """Begin to accept and read. `on_gone(peer, why)`: its connection has ended; "": it hung up."""
+        self._on_message, self._on_gone = on_message, on_gone
+        self._loop = asyncio.get_running_loop()
+        for sock in self._listening:
+            self._loop.add_reader(sock.fileno(), self._accept, sock)
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def close(self) -> None:
+        """End all connections, and hear no more of them."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in list(self._connections.values()):
+            self._forget(connection)
+        for sock in self._listening:
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(sock.fileno())
+            sock.close()
+        self._listening, self._loop = [], None
+
+    @property
+    def held(self) -> int:
+        """Bytes held for all peers."""
+        return self._held.total
+
+    def __len__(self) -> int:
+        """Connections."""
+        return len(self._connections)
+
+    def admit(self, peer: bytes) -> None:
+        """It has a session: whole messages are kept for it."""
+        if (connection := self._connections.get(peer)) is not None:
+            connection.incoming.joined = True
+            self._strangers.remove(peer)
+
+    def dismiss(self, peer: bytes) -> None:
+        """It has none any more."""
+        if (connection := self._connections.get(peer)) is not None:
+            connection.incoming.joined = False
+            self._add_stranger(connection)
+
+    def send(self, frames: Sequence[Frame]) -> bool:
+        """Hand a message over; False if the peer is gone or does not read. Never waits."""
+        connection = self._connections.get(bytes(frames[0]))
+        if connection is None or connection.broken or not connection.incoming.ready:
+            return False
+        parts = wire([plain(frame) for frame in frames[1:]])
+        return self._send(connection, parts)
+
+    # ---- out --------------------------------------------------------------------------------
+
+    def _send(self, connection: DoorConnection, parts: list[bytes | memoryview]) -> bool:
+        limits = self._limits
+        limit = limits.unsent if connection.incoming.joined else limits.unsent_stranger
+        size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
+        if connection.unsent_size and connection.unsent_size + size > limit:
+            return False
+        try:
+            taken = 0 if connection.unsent else connection.write(parts)
+        except OSError as error:
+            self._drop_soon(connection, error.strerror or str(error))
+            return False
+        if taken < size:
+            connection.queue(parts, taken)
+            if connection.unsent_size == size - taken:  # the first that waits
+                self._in_loop.add_writer(connection.fd, self._on_writable, connection)
+            self._account(connection, progress=False)
+        return True
+
+    def _on_writable(self, connection: DoorConnection) -> None:
+        if connection.broken:
+            return
+        try:
+            taken = connection.flush()
+        except OSError as error:
+            self._drop_soon(connection, error.strerror or str(error))
+            return
+        if not connection.unsent:
+            self._in_loop.remove_writer(connection.fd)
+        self._account(connection, progress=taken > 0)
+
+    # ---- in ---------------------------------------------------------------------------------
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTS):
+            try:
+                sock, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause(listening, error)
+                return
+            self._welcome(sock, address[0] if isinstance(address, tuple) else "this machine")
+
+    def _pause(self, listening: socket.socket, error: OSError) -> None:
+        """The system has no descriptor for another connection: those that wait in the backlog stay there."""
+        self._warn.warning("accept", f"cannot accept connections now: {error.strerror}", self._clock())
+        loop = self._in_loop
+        loop.remove_reader(listening.fileno())
+        loop.call_later(ACCEPT_PAUSE, self._accept_again, listening)
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        if self._loop is not None:
+            self._loop.add_reader(listening.fileno(), self._accept, listening)
+
+    def _welcome(self, sock: socket.socket, address: str) -> None:
+        if len(self._connections) >= self._limits.connections:
+            leaving = self._strangers.next_to_go()
+            if leaving is None:
+                sock.close()
+                return
+            self._cut_soon(leaving, f"there are {self._limits.connections} connections")
+        sock.setblocking(False)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT)
+        peer = next(self._numbers).to_bytes(8, "big")
+        connection = DoorConnection(sock, peer, address, self._limits.incoming, self._clock())
+        self._connections[peer] = connection
+        self._in_loop.add_reader(connection.fd, self._on_readable, connection)
+        self._add_stranger(connection)
+        self._send(connection, [GREETING, READY])
+
+    def _on_readable(self, connection: DoorConnection) -> None:
+        try:
+            data = connection.sock.recv(READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._drop(connection, error.strerror or str(error))
+            return
+        if not data:
+            self._drop(connection, "")
+            return
+        connection.heard = self._clock()
+        self._read(connection, connection.incoming.feed(data))
+
+    def _read(
+        self, connection: DoorConnection, messages: Iterator[list[memoryview]], *, again: bool = False
+    ) -> None:
+        """Hand over up to `TURN` messages; the others come in the next turn of the loop."""
+        handled = 0
+        try:
+            for message in messages:
+                handled += 1
+                self._on_message([memoryview(connection.peer), *message])
+                if connection.broken:
+                    return
+                if handled == TURN:
+                    break
+        except Broken as error:
+            self._cut(connection, str(error))
+            return
+        if handled == TURN:
+            self._in_loop.remove_reader(connection.fd)
+            self._in_loop.call_soon(self._read_on, connection, messages)
+            return
+        if again:
+            self._in_loop.add_reader(connection.fd, self._on_readable, connection)
+        self._pong(connection)
+        self._account(connection, progress=handled > 0)
+
+    def _read_on(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
+        if not connection.broken:
+            self._read(connection, messages, again=True)
+
+    def _pong(self, connection: DoorConnection) -> None:
+        """Answer its PINGs, unless it does not read."""
+        if connection.incoming.replies:
+            replies = b"".join(connection.incoming.replies)
+            connection.incoming.replies.clear()
+            self._send(connection, [replies])
+
+    # ---- ends -------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        now = self._clock()
+        for peer in self._held.expire(now):
+            self._cut_soon(peer, f"no progress for {self._limits.patience:.0f} s")
+        for peer in self._strangers.expire(now):
+            self._drop_soon(self._connections[peer], "")
+        for connection in self._connections.values():
+            match connection.silence(now):
+                case Silence.PING:
+                    self._send(connection, [PING])
+                case Silence.DEAD:
+                    self._drop_soon(connection, f"nothing heard for {PING_PATIENCE:.0f} s after a PING")
+        self._timer = self._in_loop.call_later(TICK_SECONDS, self._tick)
+
+    def _account(self, connection: DoorConnection, *, progress: bool) -> None:
+        """What is held for this connection has changed."""
+        size = connection.incoming.held + connection.unsent_size
+        for peer in self._held.update(connection.peer, size, self._clock(), progress=progress):
+            self._cut_soon(
+                peer, f"{self._limits.held} bytes are held for all peers, and it holds them longest"
+            )
+
+    def _add_stranger(self, connection: DoorConnection) -> None:
+        leaving = self._strangers.add(connection.peer, connection.address, self._clock())
+        if leaving is not None:
+            self._cut_soon(leaving, f"{self._limits.strangers} connections have no session")
+
+    def _cut_soon(self, peer: bytes, reason: str) -> None:
+        connection = self._connections[peer]
+        if not connection.broken:
+            self._say_cut(connection, reason)
+            self._drop_soon(connection, reason)
+
+    def _cut(self, connection: DoorConnection, reason: str) -> None:
+        self._say_cut(connection, reason)
+        self._drop(connection, reason)
+
+    def _say_cut(self, connection: DoorConnection, reason: str) -> None:
+        self.cut += 1
+        self._warn.warning("cut", f"cut a connection of {connection.address}: {reason}", self._clock())
+
+    def _drop_soon(self, connection: DoorConnection, reason: str) -> None:
+        """In the next turn of the loop, as whoever asks may be in the middle of something."""
+        if not connection.broken:
+            connection.broken = True
+            self._held.forget(connection.peer)
+            self._strangers.remove(connection.peer)
+            self._in_loop.call_soon(self._drop, connection, reason)
+
+    def _drop(self, connection: DoorConnection, reason: str) -> None:
+        if self._connections.get(connection.peer) is connection:
+            self._forget(connection)
+            self._on_gone(connection.peer, reason)
+
+    def _forget(self, connection: DoorConnection) -> None:
+        connection.broken = True
+        del self._connections[connection.peer]
+        self._held.forget(connection.peer)
+        self._strangers.remove(connection.peer)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.remove_reader(connection.fd)
+            self._loop.remove_writer(connection.fd)
+        connection.sock.close()
+
+    @property
+    def _in_loop(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None, "start comes first"
+        return self._loop

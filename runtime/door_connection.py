@@ -1,0 +1,79 @@
+"""One connection of the door: its socket, what it is in the middle of sending, what it has not read yet."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum
+
+from protocol.zmtp import Incoming, Limits
+
+PARTS_AT_ONCE = 64
+"""Buffers handed to one `sendmsg`."""
+PING_AFTER = 5.0
+"""Seconds of silence after which a peer is asked whether it is there: a host that vanished says nothing."""
+PING_PATIENCE = 15.0
+"""Seconds that it has for the answer."""
+
+
+class Silence(Enum):
+    """How long a peer has said nothing."""
+
+    SHORT = "short"
+    PING = "ping"
+    DEAD = "dead"
+
+
+class DoorConnection:
+    """One peer: its socket, what it is in the middle of sending, and what it has not read yet."""
+
+    def __init__(self, sock: socket.socket, peer: bytes, address: str, limits: Limits, now: float) -> None:
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.peer = peer
+        self.address = address
+        self.incoming = Incoming(limits)
+        self.unsent: deque[memoryview] = deque()
+        self.unsent_size = 0
+        self.heard = self.pinged = now
+        self.broken = False
+        """It is to be dropped in the next turn of the loop: nothing is read or sent any more."""
+
+    def write(self, parts: Sequence[bytes | memoryview]) -> int:
+        """Send what the kernel takes of these buffers; bytes taken. Raises OSError."""
+        try:
+            return self.sock.sendmsg(parts)
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def queue(self, parts: Sequence[bytes | memoryview], skip: int) -> None:
+        """Keep what is behind the first `skip` bytes, as copies: whoever sent it may change it."""
+        for part in parts:
+            size = part.nbytes if isinstance(part, memoryview) else len(part)
+            if skip < size:
+                rest = memoryview(part).cast("B")[skip:] if size else memoryview(b"")
+                self.unsent.append(rest if isinstance(part, bytes) else memoryview(bytes(rest)))
+                self.unsent_size += size - skip
+            skip = max(0, skip - size)
+
+    def flush(self) -> int:
+        """Send what is queued; bytes taken. Raises OSError."""
+        taken = left = self.write(list(itertools.islice(self.unsent, PARTS_AT_ONCE))) if self.unsent else 0
+        self.unsent_size -= taken
+        while left:
+            if left < len(self.unsent[0]):
+                self.unsent[0] = self.unsent[0][left:]
+                break
+            left -= len(self.unsent.popleft())
+        return taken
+
+    def silence(self, now: float) -> Silence:
+        """What to do about a peer of which nothing has been heard; PING is due again after each answer."""
+        if not self.incoming.answers_pings or now - self.heard < PING_AFTER:
+            return Silence.SHORT
+        if self.pinged <= self.heard:
+            self.pinged = now
+            return Silence.PING
+        return Silence.DEAD if now - self.pinged >= PING_PATIENCE else Silence.SHORT

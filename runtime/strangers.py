@@ -1,0 +1,56 @@
+"""Connections without a session: how many there may be, and for how long. Pure.
+
+When there are too many, the oldest one of the address that has most of them goes, so that one host cannot
+keep the others out.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+
+class Strangers:
+    """The connections without a session, by address."""
+
+    def __init__(self, limit: int, patience: float) -> None:
+        """`limit`: of all addresses together. `patience`: seconds that one may go without a session."""
+        self._limit = limit
+        self._patience = patience
+        self._since: OrderedDict[bytes, float] = OrderedDict()
+        self._address: dict[bytes, str] = {}
+        self._of: dict[str, OrderedDict[bytes, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._since)
+
+    def add(self, peer: bytes, address: str, now: float) -> bytes | None:
+        """A connection has no session (any more). Gives the one that has to go for it, if any."""
+        self.remove(peer)
+        self._since[peer] = now
+        self._address[peer] = address
+        self._of.setdefault(address, OrderedDict())[peer] = None
+        return self.next_to_go() if len(self._since) > self._limit else None
+
+    def next_to_go(self) -> bytes | None:
+        """The oldest one of the address that has most of them."""
+        crowd = max(self._of.values(), key=len, default=None)
+        return None if crowd is None else next(iter(crowd))
+
+    def remove(self, peer: bytes) -> None:
+        """It has a session, or it is gone."""
+        if self._since.pop(peer, None) is None:
+            return
+        address = self._address.pop(peer)
+        crowd = self._of[address]
+        del crowd[peer]
+        if not crowd:
+            del self._of[address]
+
+    def expire(self, now: float) -> list[bytes]:
+        """Those that have been without a session for too long."""
+        late = []
+        for peer, since in self._since.items():
+            if now - since < self._patience:
+                break
+            late.append(peer)
+        return late
