@@ -18,6 +18,7 @@ from protocol.messages import (
     BadMessage,
     Chunk,
     Evaluated,
+    Grant,
     Hello,
     Refused,
     WeightsInfo,
@@ -57,7 +58,7 @@ class Source(Protocol):
         ...
 
     def games(self, wanted: int) -> int:
-        """Games to have in flight; `wanted` is the server's idea."""
+        """Games to have in flight; `wanted` is the server's idea when the worker joined."""
         ...
 
     def joined(self, welcome: Welcome) -> None: ...
@@ -74,13 +75,24 @@ class ServersNet:
 
     description = "the server"
 
-    def __init__(self, context: Context, endpoint: str, hello: Hello, server: str = "") -> None:
+    def __init__(
+        self,
+        context: Context,
+        endpoint: str,
+        hello: Hello,
+        server: str = "",
+        on_games: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`on_games(games)` is called whenever the server wants another number of games."""
+        self._on_games = on_games
+        self._wanted = 0
+        self._joined = asyncio.Event()
         self._connection = Connection(
             context,
             endpoint,
             hello,
             on_message=self._on_leaves_message,
-            on_joined=lambda welcome: self.evaluator.joined(welcome),
+            on_joined=self._on_joined,
             on_lost=lambda _: self.evaluator.lost(),
             server=server,
         )
@@ -96,10 +108,11 @@ class ServersNet:
         return [self._connection.run()]
 
     async def ready(self) -> None:
-        """Leaves asked for before the session has begun wait by themselves."""
+        """Returns with the first session, which says how many games the server wants."""
+        await self._joined.wait()
 
     def games(self, wanted: int) -> int:
-        return max(1, wanted)
+        return max(1, self._wanted or wanted)
 
     def joined(self, welcome: Welcome) -> None:
         pass
@@ -113,6 +126,16 @@ class ServersNet:
     def close(self) -> None:
         self.evaluator.close()
 
+    def _on_joined(self, welcome: Welcome) -> None:
+        self.evaluator.joined(welcome)
+        self._want(welcome.games_in_flight)
+        self._joined.set()
+
+    def _want(self, games: int) -> None:
+        if games != self._wanted:
+            self._wanted = games
+            self._on_games(max(1, games))
+
     def _on_leaves_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None:
         if isinstance(message, Evaluated):
             try:
@@ -121,6 +144,9 @@ class ServersNet:
                 self._repeated.warning("answer", f"dropped an answer of the server: {error}", self._now())
         elif isinstance(message, Refused):
             self.evaluator.on_refused(message)
+        elif isinstance(message, Grant):
+            self.evaluator.granted(message.credits)
+            self._want(message.games_in_flight)
 
 
 class OwnNet:

@@ -88,6 +88,11 @@ class RemoteEvaluator:
         self._requests.joined(welcome.credits)
         self._flush()
 
+    def granted(self, credits: int) -> None:  # noqa: A002 (the protocol's word)
+        """The session at hand may have another number of leaves in flight."""
+        self._requests.granted(credits)
+        self._flush()
+
     def lost(self) -> None:
         self._requests.lost()
 

@@ -131,6 +131,10 @@ class RequestTable(Generic[T]):
         self.credits = credits
         self._unsend([key for key, entry in self._requests.items() if entry.sent])
 
+    def granted(self, credits: int) -> None:  # noqa: A002
+        """The server allows another number from now on; what is in flight stays in flight."""
+        self.credits = credits
+
     def lost(self) -> None:
         """No session: nothing may be sent until the next `joined`."""
         self.credits = 0

@@ -252,13 +252,36 @@ class Pool:
 class GamePool(Pool):
     """Plays `games` at a time for ever. Tasks belong to the caller's group; cancelling them ends it."""
 
+    _games = 0
+    """To be played at a time."""
+    _slots = 0
+    """Coroutines that play; more than `_games` until enough of them have finished theirs."""
+
     def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:
-        """Begin `games` coroutines in `group`."""
-        numbers = itertools.count()
-        return [group.create_task(self._play_on(numbers), name=f"game-{slot}") for slot in range(games)]
+        """Begin `games` coroutines in `group`. The list is kept up by `resize`."""
+        self._group, self._numbers = group, itertools.count()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.resize(games)
+        return self._tasks
+
+    def resize(self, games: int) -> None:
+        """Play another number at a time. Games in progress are played to their end, also if they are more."""
+        if self._finishing.is_set():
+            return
+        self._games = games
+        self._tasks[:] = [task for task in self._tasks if not task.done()]
+        while self._slots < games:
+            self._slots += 1
+            self._tasks.append(self._group.create_task(self._play_in_slot(), name="game"))
+
+    async def _play_in_slot(self) -> None:
+        try:
+            await self._play_on(self._numbers)
+        finally:
+            self._slots -= 1
 
     async def _play_on(self, numbers: Iterator[int]) -> None:
-        while not self._finishing.is_set():
+        while not self._finishing.is_set() and self._slots <= self._games:
             await self._room.wait()
             number = next(numbers)
             try:

@@ -78,11 +78,11 @@ class Uploader:
         self._obey([])
         await done
 
-    def joined(self, terms: Terms | None = None) -> None:
+    def joined(self, terms: Terms | None = None, *, trainer_present: bool = True) -> None:
         """A session has begun. `terms`: what games are taken under; kept ones that fit are offered again."""
         if terms is not None:
             self._terms, self._look_at_kept = terms, True
-        self._obey(self._uploads.joined(self._loop.time()))
+        self._obey(self._uploads.joined(self._loop.time(), trainer_present=trainer_present))
 
     def lost(self) -> None:
         self._uploads.lost()

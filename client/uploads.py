@@ -3,6 +3,10 @@
 Pure: events with `now` in, instructions out. Delivery is at least once: a game is offered again after
 `TIMEOUT`, after every re-join and after `retry`, and only a final acknowledgement ends that. The uid
 makes the trainer count it once.
+
+How many games are on their way at a time follows from the answers. After `retry` no more than those that were
+not sent back, at least one; after each final answer one more, up to the window. So a server without a trainer
+is asked with one game now and then, and one that is full is sent about as many as it takes.
 """
 
 from __future__ import annotations
@@ -55,6 +59,8 @@ class Uploads:
         self._waiting: deque[bytes] = deque()
         self._deadlines: dict[bytes, float] = {}
         """Games in flight, oldest deadline first (all are given the same timeout)."""
+        self._room = window
+        """Games that may be in flight; at most the window."""
         self._joined = False
         self._paused_until = 0.0
 
@@ -71,9 +77,13 @@ class Uploads:
         self._waiting.append(uid)
         return self._offer(now)
 
-    def joined(self, now: float) -> list[Instruction]:
-        """A new session. What was in flight is offered again: its acknowledgement may be lost."""
+    def joined(self, now: float, *, trainer_present: bool = True) -> list[Instruction]:
+        """A new session. What was in flight is offered again: its acknowledgement may be lost.
+
+        Without a trainer one game is offered, until it gets a final answer.
+        """
         self._joined = True
+        self._room = self._window if trainer_present else 1
         self._paused_until = now
         self._take_back(list(self._deadlines))
         return self._offer(now)
@@ -91,17 +101,20 @@ class Uploads:
         """What the server says of a game. An ack of a game that we do not hold is ignored.
 
         `retry` speaks of the server (no trainer, disk full), not of this one game: nothing at all is
-        offered before `retry_after` has passed, and this game goes behind the others.
+        offered before `retry_after` has passed, this game goes behind the others, and then no more are
+        offered than the server still has of us.
         """
         if ack.uid not in self._deadlines and ack.uid not in self._waiting:
             return []
         if ack.status == "retry":
             if self._deadlines.pop(ack.uid, None) is not None:
                 self._waiting.append(ack.uid)
+                self._room = max(1, min(self._room, len(self._deadlines)))
             pause = max(ack.retry_after, SHORTEST_RETRY)
             self._paused_until = max(self._paused_until, now + pause)
             return []
         self._forget(ack.uid)
+        self._room = min(self._window, self._room + 1)
         final: Instruction = (
             Delete(ack.uid)
             if ack.status in ("stored", "duplicate")
@@ -119,7 +132,7 @@ class Uploads:
         if not self._joined:
             return None
         times = list(self._deadlines.values())[:1]
-        if self._waiting and len(self._deadlines) < self._window:
+        if self._waiting and len(self._deadlines) < self._room:
             times.append(self._paused_until)
         return min(times, default=None)
 
@@ -127,7 +140,7 @@ class Uploads:
         offered: list[Instruction] = []
         if not self._joined or now < self._paused_until:
             return offered
-        while self._waiting and len(self._deadlines) < self._window:
+        while self._waiting and len(self._deadlines) < self._room:
             uid = self._waiting.popleft()
             self._deadlines[uid] = now + self._timeout
             offered.append(Put(uid))

@@ -126,7 +126,7 @@ class Worker:
     def _make_source(self, run: Run, folder: Path) -> Source:
         options = self._options
         if options.is_remote:
-            return ServersNet(self._context, options.leaves, self._hello, options.server)
+            return ServersNet(self._context, options.leaves, self._hello, options.server, self._on_games)
         return OwnNet(
             self._context,
             options.announce,
@@ -200,9 +200,15 @@ class Worker:
             )
         self._tell_joined(welcome)
 
+    def _on_games(self, games: int) -> None:
+        """The server wants another number of games, unless the user has said how many."""
+        if isinstance(self._pool, GamePool) and not self._options.games:
+            log.info("playing %d games at a time from now on", games)
+            self._pool.resize(games)
+
     def _tell_joined(self, welcome: Welcome) -> None:
         if self._uploader is not None and self._source is not None:
-            self._uploader.joined(Terms.of(welcome))
+            self._uploader.joined(Terms.of(welcome), trainer_present=welcome.trainer_present)
             self._source.joined(welcome)
 
     def _on_lost(self, _: str) -> None:

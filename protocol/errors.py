@@ -32,7 +32,7 @@ class Code(StrEnum):
     BUSY = "busy"
     """No room now; come back after `retry_after`."""
     OVER_CREDIT = "over_credit"
-    """More leaves in flight than WELCOME granted."""
+    """More leaves in flight than WELCOME, or a later GRANT, allows."""
     BAD_MESSAGE = "bad_message"
     """Frame 0 is no message that belongs here."""
     BAD_FRAMES = "bad_frames"

@@ -162,6 +162,13 @@ class Refused(Message, frozen=True, tag="refused"):
     retry_after: Seconds = 0.0
 
 
+class Grant(Message, frozen=True, tag="grant"):
+    """What WELCOME named has changed, as players came or went. Holds for what is sent from now on."""
+
+    credits: Count
+    games_in_flight: Count
+
+
 # ---- Batches: front <-> evaluator process, ipc only ---------------------------------------------
 
 
@@ -307,7 +314,7 @@ class TrainerStatus(Message, frozen=True, tag="trainer_status"):
 
 AnyMessage = (
     Hello | Welcome | Goodbye | Ping | Pong | Bye
-    | Evaluate | Evaluated | Refused
+    | Evaluate | Evaluated | Refused | Grant
     | EvaluatorReady | LoadWeights | WeightsLoaded | WeightsRefused | Batch | BatchDone
     | PutGame | GameAck | RelayGame | RelayAck
     | PutWeights | WeightsWanted | Chunk | GetWeights | WeightsInfo | GetChunk

@@ -19,6 +19,8 @@ import msgspec
 from protocol.errors import REJOIN_CODES, Code
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, Bye, Goodbye, Hello, Ping, Welcome
 
+MAX_SESSIONS = 10_000
+"""Sessions of one port of a server at most."""
 HELLO_FIRST = 0.2
 """Seconds: shortest wait before another HELLO."""
 HELLO_LONGEST = 30.0
@@ -206,7 +208,7 @@ class SessionTable:
         *,
         lease: float,
         rng: random.Random,
-        limit: int = 10_000,
+        limit: int = MAX_SESSIONS,
     ) -> None:
         """`lease`: seconds of silence after which a session ends. `limit`: sessions at most."""
         self._welcome = welcome

@@ -30,6 +30,7 @@ from server.evaluators import FRAME_LIMIT, Device, EvaluatorPool, PoolEvents
 from server.figures import Figures
 from server.leaf_service import LeafService
 from server.port import PLAYERS, Port, Route, peer_of
+from server.shares import Share, Shares
 from server.weights import WeightsStore
 
 log = logging.getLogger(__name__)
@@ -43,8 +44,6 @@ STUCK_SECONDS = 60.0
 """An evaluator that has been at one batch for so long hangs."""
 SPARE_DESCRIPTORS = 256
 """Of this process, for all but the connections of the two ports."""
-SPARE_CREDITS = 256
-"""Leaves a session may have in flight beyond one a game."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,10 @@ class Front:
         self._trainer_or_weights = asyncio.Event()
         """A session ended on the bulk port, or weights were taken or refused."""
         self._trouble: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
-        self.leaf = LeafService(
-            settings.game, settings.history, Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT), self.figures
+        shares = Shares(
+            Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT), settings.local_workers, settings.games_in_flight
         )
+        self.leaf = LeafService(settings.game, settings.history, shares, self.figures)
         self.bulk = BulkService(settings.game.name, store, self.figures)
         self.one_up = asyncio.Event()
         self.all_up = asyncio.Event()
@@ -202,30 +202,22 @@ class Front:
 
     # ---- sessions ---------------------------------------------------------------------------
 
-    @property
-    def games_in_flight(self) -> int:
-        """Enough games for full batches: those on the devices, one more queued and one being searched."""
-        if self.settings.games_in_flight:
-            return self.settings.games_in_flight
-        wanted = (self.pool.pipeline + 2) * self.pool.target_rows
-        return max(1, wanted // max(1, self.settings.local_workers))
-
     def _welcome_to_leaves(self, session: Session, _now: float) -> Welcome | Goodbye:
         if refusal := self._not_now(session):
             return refusal
         if session.role not in PLAYERS:
-            return self._welcome(session, 0)
-        granted = self.leaf.credits.grant(session.number, self.games_in_flight + SPARE_CREDITS)
-        if not granted:
-            return Goodbye(Code.BUSY, "all leaves the server can hold are granted to others", 30.0)
-        return self._welcome(session, granted)
+            return self._welcome(session)
+        share = self.leaf.join(session)
+        if share is None:
+            return Goodbye(Code.BUSY, "the server has as many players as it can hold", 30.0)
+        return self._welcome(session, share)
 
     def _welcome_to_bulk(self, session: Session, _now: float) -> Welcome | Goodbye:
         if refusal := self._not_now(session):
             return refusal
         if session.role == "trainer" and (refusal := self.bulk.admit_trainer(session)):
             return refusal
-        return self._welcome(session, 0)
+        return self._welcome(session)
 
     def _not_now(self, session: Session) -> Goodbye | None:
         if self.stopping:
@@ -234,7 +226,7 @@ class Front:
             return Goodbye(Code.BUSY, "the server's evaluators are starting", retry_after=1.0)
         return None
 
-    def _welcome(self, session: Session, granted: int) -> Welcome:
+    def _welcome(self, session: Session, share: Share | None = None) -> Welcome:
         settings = self.settings
         return Welcome(
             session=session.number,
@@ -242,8 +234,8 @@ class Front:
             run=settings.run,
             game=settings.game.name,
             self_play=dict(settings.self_play),
-            credits=granted,
-            games_in_flight=self.games_in_flight,
+            credits=share.credits if share else 0,
+            games_in_flight=share.games if share else self.leaf.games_of_the_next,
             heartbeat=settings.heartbeat,
             lease=settings.lease,
             weights=self.store.current,
@@ -322,7 +314,7 @@ class Front:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
-            for due in (self.leaf.port.expire, self.bulk.port.expire, self.bulk.tick):
+            for due in (self.leaf.port.expire, self.leaf.tick, self.bulk.port.expire, self.bulk.tick):
                 with self.figures.faults.survived("timers", now):
                     due(now)
 

@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from games.spec import Game
-from protocol.credits import Credits
 from protocol.errors import Code
 from protocol.frames import EvaluationFrames, check_leaves, read_evaluations, wrong_rows
-from protocol.messages import BadMessage, BatchDone, Evaluate, Evaluated, Message
+from protocol.messages import BadMessage, BatchDone, Evaluate, Evaluated, Grant, Message
 from protocol.sessions import Session
 from runtime.logs import Repeated
 from server.batching import LeafQueue
@@ -19,6 +18,7 @@ from server.evaluators import Device, EvaluatorPool
 from server.figures import Figures
 from server.pieces import Answer, Instruction, Refuse, SendBatch, gather
 from server.port import PLAYERS, Port, Route, peer_of
+from server.shares import Share, Shares
 
 log = logging.getLogger(__name__)
 
@@ -36,12 +36,13 @@ class LeafService:
         self,
         game: Game,
         history: int,
-        credits: Credits,  # noqa: A002 (the protocol's word)
+        shares: Shares,
         figures: Figures,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.queue = LeafQueue()
-        self.credits = credits
+        self.shares = shares
+        self.credits = shares.credits
         self.version = 0
         """Weights version of the newest answer."""
         self._game = game
@@ -50,14 +51,14 @@ class LeafService:
         self._clock = clock
         self._repeated = Repeated(log)
         self._sessions: dict[int, Session] = {}
-        """Sessions that have asked for something, by number."""
+        """Players by number."""
 
     def routes(self) -> Mapping[type[Message], Route]:
         return {Evaluate: Route(self._on_evaluate, PLAYERS, frames=3)}
 
     def session_ended(self, session: Session) -> None:
         self.queue.cancel(session.number)
-        self.credits.forget(session.number)
+        self.shares.leave(session.number)
         self._sessions.pop(session.number, None)
 
     def _on_evaluate(self, session: Session, message: Evaluate, frames: list[memoryview]) -> None:
@@ -72,14 +73,39 @@ class LeafService:
             self._figures.over_credit += 1
             reason = (
                 f"{rows} leaves and {self.credits.in_flight(number)} in flight are more than the "
-                f"{self.credits.limit(number)} that welcome granted"
+                f"{self.credits.limit(number)} that are granted"
             )
             self.port.refuse(
                 peer_of(session), Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
             )
             return
-        self._sessions[number] = session
         self._carry_out(self.queue.request(number, message.request, leaves, self._clock()))
+
+    # ---- shares -----------------------------------------------------------------------------
+
+    def join(self, session: Session) -> Share | None:
+        """What a player may have in flight and should play. None: the server can hold no more players."""
+        share = self.shares.join(session.number, self._needed_leaves)
+        if share is not None:
+            self._sessions[session.number] = session
+        return share
+
+    @property
+    def games_of_the_next(self) -> int:
+        """Games that another player would be told to play."""
+        return self.shares.games(self._needed_leaves, len(self.shares) + 1)
+
+    def tick(self, now: float) -> None:
+        """Tell players of shares that have changed."""
+        for number, share in self.shares.revise(self._needed_leaves, now):
+            grant = Grant(share.credits, share.games)
+            if not self.port.send(peer_of(self._sessions[number]), grant):
+                self.shares.untold(number)
+
+    @property
+    def _needed_leaves(self) -> int:
+        """Enough for full batches: those on the devices, one more queued and one being searched."""
+        return (self.pool.pipeline + 2) * self.pool.target_rows
 
     # ---- evaluators -------------------------------------------------------------------------
 
@@ -136,6 +162,7 @@ class LeafService:
         number = answer.session
         assert isinstance(number, int)
         self.credits.release(number, answer.rows)
+        self.shares.answered(number, answer.rows)
         message = Evaluated(answer.request, answer.first, answer.rows, self.version)
         priors = answers.priors[answer.actions_at : answer.actions_end]
         wdl = answers.wdl[answer.at : answer.at + answer.rows]

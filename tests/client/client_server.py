@@ -128,6 +128,7 @@ WELCOME = {
     "heartbeat": 0.2,
     "lease": 60.0,
     "weights": None,
+    "trainer_present": True,
 }
 
 

@@ -98,6 +98,23 @@ def test_a_request_larger_than_the_new_credits_goes_alone() -> None:
     assert table.take(0.0) == [(1, 8, "a")]
 
 
+def test_a_grant_holds_for_what_is_sent_from_now_on() -> None:
+    """Fewer credits wait for answers, more send at once."""
+    table: RequestTable[str] = RequestTable()
+    table.joined(8)
+    for name in "abc":
+        table.open(name, 4)
+    assert [payload for _, _, payload in table.take(0.0)] == ["a", "b"]
+    table.granted(4)
+    table.answer(1, 0, 4)
+    assert table.take(0.0) == []
+    table.answer(2, 0, 4)
+    assert [payload for _, _, payload in table.take(0.0)] == ["c"]
+    table.open("d", 4)
+    table.granted(8)
+    assert [payload for _, _, payload in table.take(0.0)] == ["d"]
+
+
 class Conversation(RuleBasedStateMachine):
     """A server that answers parts in any order, twice, or loses them; sessions come and go."""
 
@@ -133,6 +150,11 @@ class Conversation(RuleBasedStateMachine):
     @rule(credits=st.integers(1, 12))
     def join(self, credits: int) -> None:  # noqa: A002
         self.table.joined(credits)
+
+    @rule(credits=st.integers(1, 12))
+    def grant(self, credits: int) -> None:  # noqa: A002
+        if self.table.credits:
+            self.table.granted(credits)
 
     @rule()
     def lose(self) -> None:

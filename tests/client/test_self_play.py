@@ -302,6 +302,40 @@ def test_a_pool_plays_game_after_game_until_it_is_to_finish() -> None:
     assert len({record.uid for record in kept}) == len(kept)
 
 
+def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> None:
+    """More begin at once; of those too many each is played to its end, and then no other begins."""
+
+    async def scenario() -> tuple[int, int]:
+        room, finishing, let_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        room.set()
+        finished = asyncio.Semaphore(0)
+
+        async def keep(record: GameRecord) -> None:
+            finished.release()
+            await let_on.wait()
+
+        game = get_game("tic_tac_toe")
+        pool = GamePool(
+            game, settings_for("tic_tac_toe"), UniformEvaluator(), Player(1),
+            keep=keep, room=room, finishing=finishing,
+        )  # fmt: skip
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            tasks = pool.start(group, 2)
+            pool.resize(5)
+            for _ in range(5):
+                await finished.acquire()
+            most = len(tasks)
+            pool.resize(1)
+            let_on.set()
+            await finished.acquire()
+            pool.resize(1)
+            least = len(tasks)
+            finishing.set()
+        return most, least
+
+    assert asyncio.run(scenario()) == (5, 1)
+
+
 def test_a_pool_with_one_coroutine_repeats_its_games() -> None:
     """The whole sequence of games follows from the seed."""
     first, second = (asyncio.run(run_pool(UniformEvaluator(), 1, 4))[1] for _ in range(2))

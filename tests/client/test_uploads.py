@@ -73,9 +73,51 @@ def test_retry_pauses_all_uploads_for_as_long_as_the_server_says() -> None:
     """`retry` means that there is no trainer: one refusal is enough to hold the others back."""
     uploads = joined_with(3, window=2)
     assert uploads.acknowledged(GameAck(uid(0), "retry", retry_after=5.0), 1.0) == []
+    assert uploads.acknowledged(GameAck(uid(1), "retry", retry_after=5.0), 1.0) == []
     assert uploads.next_wake() == 6.0
     assert uploads.tick(5.9) == []
     assert uploads.tick(6.0) == [Put(uid(2))]
+
+
+def test_without_a_trainer_one_game_at_a_time_asks_whether_there_is_one_now() -> None:
+    """The first answer that is final opens the window again, by a game for each."""
+    uploads = joined_with(6, window=4)
+    for number in range(4):
+        uploads.acknowledged(GameAck(uid(number), "retry", "no_trainer", 5.0), 1.0)
+    assert uploads.tick(6.0) == [Put(uid(4))]
+    assert uploads.acknowledged(GameAck(uid(4), "retry", "no_trainer", 5.0), 6.1) == []
+    assert uploads.tick(11.1) == [Put(uid(5))]
+    assert uploads.acknowledged(GameAck(uid(5), "stored"), 11.2) == [
+        Delete(uid(5)),
+        Put(uid(0)),
+        Put(uid(1)),
+    ]
+    assert uploads.acknowledged(GameAck(uid(0), "rejected", "why"), 11.3) == [
+        SetAside(uid(0), "rejected", "why"),
+        Put(uid(2)),
+        Put(uid(3)),
+    ]
+
+
+def test_a_session_that_begins_without_a_trainer_begins_with_one_game() -> None:
+    """WELCOME says whether there is one."""
+    uploads = joined_with(3)
+    uploads.lost()
+    assert uploads.joined(1.0, trainer_present=False) == [Put(uid(0))]
+    uploads.lost()
+    assert uploads.joined(2.0, trainer_present=True) == [Put(uid(0)), Put(uid(1)), Put(uid(2))]
+
+
+def test_a_server_that_takes_some_of_the_games_is_sent_about_as_many_at_a_time() -> None:
+    """It was full when the second of four came, and so it is offered three until one of them is stored."""
+    uploads = joined_with(6, window=4)
+    uploads.acknowledged(GameAck(uid(1), "retry", "trainer_busy", 1.0), 1.0)
+    assert uploads.tick(2.0) == []
+    assert uploads.acknowledged(GameAck(uid(0), "stored"), 2.5) == [
+        Delete(uid(0)),
+        Put(uid(4)),
+        Put(uid(5)),
+    ]
 
 
 def test_acknowledgements_of_unknown_games_are_ignored() -> None:

@@ -20,7 +20,7 @@ from client.spool_folders import claim, run_folder
 from client.uploads import WINDOW
 from client.worker import Worker
 from protocol.errors import Code
-from protocol.messages import Bye, Evaluate, GameAck, Goodbye, Hello, PutGame, WeightsInfo
+from protocol.messages import Bye, Evaluate, GameAck, Goodbye, Grant, Hello, PutGame, WeightsInfo
 from protocol.rounds import uid_of
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop, first_cause
@@ -103,6 +103,29 @@ def test_a_worker_plays_games_that_hold_and_uploads_them(tmp_path: Path) -> None
     assert len({record.uid for record in site.bulk.records}) == len(site.bulk.records)
     assert isinstance(site.bulk.seen[0], Hello)
     assert spooled(tmp_path) == []
+
+
+def test_a_worker_plays_as_many_games_as_the_leaves_port_asks_for(tmp_path: Path) -> None:
+    """The newest number counts, of welcome or grant."""
+
+    async def scenario(site: Site) -> None:
+        site.leaves.welcome = msgspec.structs.replace(site.leaves.welcome, games_in_flight=3)
+        together: list[int] = []
+        many = asyncio.Event()
+
+        def note(peer: bytes, message: Evaluate, frames: list[memoryview]) -> None:
+            together.append(message.rows)
+            if len(together) == 20:
+                site.leaves.send(peer, Grant(300, 9))
+            if message.rows == 9:
+                many.set()
+            site.leaves.answer(peer, message, frames)
+
+        site.leaves.evaluate = note
+        await many.wait()
+        assert max(together[:20]) == 3
+
+    run_site(tmp_path, scenario, cache=0)
 
 
 def test_the_same_seed_and_one_game_at_a_time_give_the_same_games(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ EXAMPLES: tuple[m.Message, ...] = (
     m.Evaluate(request=77, rows=128),
     m.Evaluated(request=77, first=64, rows=64, version=3),
     m.Refused(code="over_credit", reason="128 leaves, 12 of 4096 credits left", request=77, retry_after=0.5),
+    m.Grant(credits=277, games_in_flight=21),
     m.EvaluatorReady(index=0, device="cuda:0", target_rows=512, max_rows=1024, pipeline=2),
     m.LoadWeights(version=3, sha256=_SHA, path="runs/first/weights/aa.safetensors"),
     m.WeightsLoaded(version=3, sha256=_SHA),

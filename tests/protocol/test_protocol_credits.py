@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from protocol.credits import Credits
+from protocol.credits import CHANGE_SECONDS, Credits
 
 
 def test_leaves_within_the_grant_are_taken() -> None:
     """Up to the grant exactly, and again after answers came."""
-    book = Credits(total=100)
+    book = Credits(total=100, sessions=5)
     assert book.grant(1, 10) == 10
     assert book.take(1, 10)
     book.release(1, 4)
@@ -20,7 +22,7 @@ def test_leaves_within_the_grant_are_taken() -> None:
 
 def test_over_credit_is_refused_and_counted() -> None:
     """Nothing is taken of a request that is too large."""
-    book = Credits(total=100)
+    book = Credits(total=100, sessions=5)
     book.grant(1, 10)
     assert not book.take(1, 11)
     assert book.violations[1] == 1
@@ -29,41 +31,114 @@ def test_over_credit_is_refused_and_counted() -> None:
 
 def test_a_session_without_grant_gets_nothing() -> None:
     """Neither leaves nor memory of violations for sessions that are not there."""
-    book = Credits(total=100)
+    book = Credits(total=100, sessions=5)
     assert not book.take(9, 1)
     assert not book.violations
 
 
-def test_the_last_session_gets_what_is_left() -> None:
-    """Grants never add up to more than the total; below the minimum there is none."""
-    book = Credits(total=100, minimum=8)
-    assert [book.grant(session, 48) for session in (1, 2, 3)] == [48, 48, 0]
+def test_the_minimum_is_kept_for_every_session_that_may_come() -> None:
+    """The first get what they want of the rest, and nobody who has a place gets less than the minimum."""
+    book = Credits(total=100, minimum=8, sessions=4)
+    assert [book.grant(session, 48) for session in (1, 2, 3, 4, 5)] == [48, 36, 8, 8, 0]
     book.forget(1)
-    assert book.grant(3, 96) == 52
+    assert book.grant(5, 96) == 48
+
+
+def test_minimums_that_do_not_fit_are_an_error() -> None:
+    """Rather than a promise that cannot be kept."""
+    with pytest.raises(ValueError, match="5 sessions of 21 leaves"):
+        Credits(total=100, minimum=21, sessions=5)
 
 
 def test_a_second_hello_keeps_the_account() -> None:
     """Leaves in flight are not forgotten when HELLO is sent again."""
-    book = Credits(total=100)
+    book = Credits(total=100, sessions=5)
     book.grant(1, 10)
     book.take(1, 7)
     assert book.grant(1, 50) == 10
     assert book.in_flight(1) == 7
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["grant", "take", "release", "forget"]), st.integers(0, 4), st.integers(-2, 40)
-        )
+def test_a_lower_grant_is_held_against_nobody_who_cannot_know_of_it_yet() -> None:
+    """What is sent under the old one is taken for a while, and leaves in flight stay in flight."""
+    book = Credits(total=100, sessions=2)
+    book.grant(1, 50)
+    book.take(1, 30)
+    book.revise({1: 20}, now=1.0)
+    assert book.limit(1) == 20
+    assert book.take(1, 20)
+    book.revise({1: 20}, now=1.0 + CHANGE_SECONDS)
+    assert (book.granted, book.take(1, 1)) == (50, False)
+    book.release(1, 45)
+    book.revise({1: 20}, now=2.0 + CHANGE_SECONDS)
+    assert (book.granted, book.take(1, 15), book.take(1, 1)) == (20, True, False)
+
+
+def test_what_one_session_gives_back_another_gets() -> None:
+    """But not before the first has had the time to hear of it."""
+    book = Credits(total=100, sessions=2)
+    assert [book.grant(1, 80), book.grant(2, 80)] == [80, 20]
+    for now, limits in ((0.0, [50, 20]), (1.0, [50, 20]), (CHANGE_SECONDS, [50, 50])):
+        book.revise({1: 50, 2: 50}, now)
+        assert [book.limit(1), book.limit(2)] == limits
+
+
+def test_a_fair_grant_may_be_had_by_all() -> None:
+    """And leaves the minimum to those who may still come."""
+    book = Credits(total=100, minimum=8, sessions=5)
+    assert [book.fair(sessions) for sessions in (1, 2, 5)] == [68, 38, 20]
+    assert [book.grant(session, book.fair(2)) for session in range(5)] == [38, 38, 8, 8, 8]
+
+
+class AnyEvents(RuleBasedStateMachine):
+    """Sessions come, go and do as they like."""
+
+    TOTAL, LEAST, SESSIONS = 64, 4, 5
+    numbers = st.integers(0, 6)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.book = Credits(self.TOTAL, minimum=self.LEAST, sessions=self.SESSIONS)
+        self.now = 0.0
+        self.present: set[int] = set()
+
+    @rule(session=numbers, wanted=st.integers(0, 80))
+    def grant(self, session: int, wanted: int) -> None:
+        has_place = session in self.present or len(self.present) < self.SESSIONS
+        limit = self.book.grant(session, wanted)
+        assert (limit >= self.LEAST) == has_place
+        self.present |= {session} if has_place else set()
+
+    @rule(session=numbers, leaves=st.integers(-2, 40))
+    def take(self, session: int, leaves: int) -> None:
+        free = self.book.limit(session) - self.book.in_flight(session)
+        taken = self.book.take(session, leaves)
+        assert taken or leaves < 0 or leaves > free or session not in self.present
+
+    @rule(session=numbers, leaves=st.integers(0, 40))
+    def release(self, session: int, leaves: int) -> None:
+        self.book.release(session, leaves)
+
+    @rule(session=numbers)
+    def forget(self, session: int) -> None:
+        self.book.forget(session)
+        self.present.discard(session)
+
+    @rule(
+        wanted=st.dictionaries(numbers, st.integers(0, 80)),
+        seconds=st.sampled_from([0.0, 1.0, CHANGE_SECONDS]),
     )
-)
-def test_no_sequence_of_events_breaks_the_bounds(events: list[tuple[str, int, int]]) -> None:
-    """In flight is never negative nor above the grants, and grants never exceed the total."""
-    book = Credits(total=64)
-    for event, session, number in events:
-        if event == "forget":
-            book.forget(session)
-        else:
-            getattr(book, event)(session, max(number, 0) if event == "release" else number)
-        assert 0 <= book.total_in_flight <= book.granted <= book.total
+    def revise(self, wanted: dict[int, int], seconds: float) -> None:
+        self.now += seconds
+        self.book.revise(wanted, self.now)
+
+    @invariant()
+    def the_bounds_hold(self) -> None:
+        """Nobody has less than the minimum, and even if all others came at once there would be room."""
+        assert all(self.book.limit(session) >= self.LEAST for session in self.present)
+        assert 0 <= self.book.total_in_flight <= self.book.granted
+        assert self.book.granted + self.LEAST * (self.SESSIONS - len(self.present)) <= self.TOTAL
+
+
+AnyEvents.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestAnyEvents = AnyEvents.TestCase

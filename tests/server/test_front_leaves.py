@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import msgspec
 import numpy as np
@@ -27,13 +28,16 @@ from protocol.messages import (
     Evaluate,
     Evaluated,
     Goodbye,
+    Grant,
     Hello,
     Ping,
     Pong,
     PutGame,
     Refused,
+    Welcome,
     encode,
 )
+from server.shares import MOST_GAMES, SPARE_CREDITS
 
 
 def test_every_reply_belongs_to_its_request_with_two_workers_of_different_sizes(play: Play) -> None:
@@ -46,11 +50,11 @@ def test_every_reply_belongs_to_its_request_with_two_workers_of_different_sizes(
         for request in range(1, 41):
             small.ask(request, 1 + request % 3)
             if request % 10 == 0:
-                large.ask(request, 90)
+                large.ask(request, 70)
         await small.get_all()
         await large.get_all()
         figures = await small.status()
-        assert figures["evals"] == sum(1 + request % 3 for request in range(1, 41)) + 4 * 90
+        assert figures["evals"] == sum(1 + request % 3 for request in range(1, 41)) + 4 * 70
         assert figures["sessions"] == {"workers": 1, "clients": 1, "trainer": 0}
         assert (figures["over_credit"], figures["protocol_errors"]) == (0, 0)
 
@@ -260,6 +264,42 @@ def test_credits_are_exact(play: Play) -> None:
         await worker.get_all()
         worker.ask(3, welcome.credits)
         await worker.get_all()
+
+    play(scenario)
+
+
+def test_a_thousand_players_join_eight_devices_and_the_last_is_served(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        for index in range(8):
+            await bench.evaluator(index, target_rows=512)
+        sessions = bench.front.leaf.port.sessions
+        for number in range(1000):
+            answer = sessions.join(b"player %d" % number, Hello(PROTOCOL_VERSION, "client"), time.monotonic())
+            assert isinstance(answer, Welcome), (number, answer)
+            assert answer.credits >= LEAST_GRANT
+            assert 1 <= answer.games_in_flight <= min(answer.credits, MOST_GAMES)
+        worker = Worker(bench, 1)
+        welcome = await worker.join("client")
+        worker.ask(1, welcome.credits)
+        await worker.get_all()
+
+    play(scenario)
+
+
+def test_players_are_told_when_their_share_changes(play: Play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator(target_rows=512)
+        one, other = Worker(bench, 1), Worker(bench, 2)
+        assert (await one.join("client")).games_in_flight == 4 * 512
+        assert (await other.join("client")).games_in_flight == 2 * 512
+        for worker in (one, other):
+            worker.ask(1, 100)
+            await worker.get_all()
+        bench.front.leaf.tick(1e9)
+        assert (await one.receive(Grant))[0] == Grant(2 * 512 + SPARE_CREDITS, 2 * 512)
+        one.ask(2, 4 * 512)
+        await one.get_all()
+        assert (await one.status())["over_credit"] == 0
 
     play(scenario)
 

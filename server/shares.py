@@ -1,0 +1,149 @@
+"""Shares: how many games each player should play at once, and how many leaves it may have in flight.
+
+The devices need a certain number of leaves at a time, whoever they come from. Each player is told its part of
+it, and told again when the part has changed: `docs/decisions/0022-shares.md`. Pure: no clock, no sockets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from protocol.credits import Credits
+
+MOST_GAMES = 2048
+"""Games of one process at most: with 800 simulations a move they take about 3.5 GB."""
+LEAST_GAMES = 16
+"""Games of one process at least: a message of fewer leaves costs the front more than its leaves do."""
+SPARE_CREDITS = 256
+"""Leaves a session may have in flight beyond one a game."""
+REVISE_SECONDS = 10.0
+"""How often shares are computed anew."""
+IDLE_REVISIONS = 30
+"""Revisions without a leaf after which a player's credits, but for the least, are free for others."""
+WORTH_TELLING = 1.25
+"""Factor by which a share must have changed for a player to hear of it."""
+GROWTH = 2
+"""Factor by which a player's games grow at most from one revision to the next: more may be about to play."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a player is told."""
+
+    credits: int
+    games: int
+
+
+class Shares:
+    """All players of the leaves port, by number of their session."""
+
+    def __init__(self, credits: Credits, local_workers: int = 1, fixed_games: int = 0) -> None:  # noqa: A002
+        """`local_workers`: azserver's own, which count from the start. `fixed_games`: what every player is to
+        be told, 0: its share."""
+        self.credits = credits
+        self._local_workers = max(1, local_workers)
+        self._fixed_games = fixed_games
+        self._told: dict[int, Share] = {}
+        self._used: dict[int, float] = {}
+        """Leaves answered lately, those of earlier revisions for less."""
+        self._idle: Counter[int] = Counter()
+        """Revisions since a player's last leaf."""
+        self._untold: set[int] = set()
+        """Players that are to be told, whatever changed."""
+        self._next = 0.0
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def games(self, needed: int, players: float) -> int:
+        """Games that one of so many players should play, where the devices need `needed` leaves at once."""
+        if self._fixed_games:
+            return self._fixed_games
+        return max(LEAST_GAMES, min(MOST_GAMES, int(needed / max(players, self._local_workers))))
+
+    def join(self, session: int, needed: int) -> Share | None:
+        """A player has come: its first share, as if all who are there played. None: there is no room.
+
+        HELLO may come twice; the answer is the same.
+        """
+        if session in self._told:
+            return self._told[session]
+        games = self.games(needed, len(self._told) + 1)
+        granted = self.credits.grant(session, games + SPARE_CREDITS)
+        if not granted:
+            return None
+        share = self._told[session] = Share(granted, min(games, granted))
+        return share
+
+    def leave(self, session: int) -> None:
+        self.credits.forget(session)
+        self._told.pop(session, None)
+        self._used.pop(session, None)
+        self._idle.pop(session, None)
+        self._untold.discard(session)
+
+    def answered(self, session: int, leaves: int) -> None:
+        """`leaves` of a player were evaluated: it plays."""
+        if session in self._told:
+            self._used[session] = self._used.get(session, 0.0) + leaves
+
+    def revise(self, needed: int, now: float) -> list[tuple[int, Share]]:
+        """Whom to tell of which share, now and then; nothing in between. `untold` for who was not reached.
+
+        Nothing changes while nobody plays (the evaluators may be starting).
+        """
+        if now < self._next:
+            return []
+        self._next = now + REVISE_SECONDS
+        players = effective_number(list(self._used.values()))
+        for session in self._told:
+            self._idle[session] = 0 if session in self._used else self._idle[session] + 1
+        self._used = {session: leaves / 2 for session, leaves in self._used.items() if leaves > 1}
+        if not players:
+            return []
+        games = self.games(needed, players)
+        self.credits.revise(self._wanted(games + SPARE_CREDITS), now)
+        news = []
+        for session, told in self._told.items():
+            limit = self.credits.limit(session)
+            own_games = min(games, limit, GROWTH * told.games)
+            is_less = limit < told.credits
+            if is_less or _differ(limit, told.credits) or _differ(own_games, told.games):
+                self._untold.add(session)
+            if session in self._untold:
+                news.append((session, Share(limit, own_games)))
+        self._told.update(news)
+        self._untold.clear()
+        return news
+
+    def _wanted(self, share: int) -> dict[int, int]:
+        """Credits by session, where they differ enough: its share, or what it had while it is idle."""
+        playing = sum(not idle for idle in self._idle.values())
+        share = min(share, self.credits.fair(max(1, playing)))
+        wanted = {}
+        for session, idle in self._idle.items():
+            limit = self.credits.limit(session)
+            own = share if not idle else min(share, limit)
+            own = self.credits.minimum if idle >= IDLE_REVISIONS else own
+            if _differ(own, limit):
+                wanted[session] = own
+        return wanted
+
+    def untold(self, session: int) -> None:
+        """This player could not be told its share: it is told at the next revision."""
+        self._untold.add(session)
+
+
+def effective_number(used: list[float]) -> float:
+    """How many players there would be if all of them used as much as the typical one; 0 when none does.
+
+    (sum)^2 / sum of squares: n for n equal ones, and who uses next to nothing does not count, so that a crowd
+    which only sits there takes nothing from those who play.
+    """
+    squares = sum(leaves * leaves for leaves in used)
+    return sum(used) ** 2 / squares if squares else 0.0
+
+
+def _differ(new: int, told: int) -> bool:
+    return new > WORTH_TELLING * told or told > WORTH_TELLING * new

@@ -1,0 +1,194 @@
+"""Every player gets a share, together they fill the devices, and who only sits there takes nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.credits import CHANGE_SECONDS, LEAST_GRANT, Credits
+from server.batching import MAX_QUEUED_ROWS
+from server.shares import (
+    IDLE_REVISIONS,
+    LEAST_GAMES,
+    MOST_GAMES,
+    REVISE_SECONDS,
+    SPARE_CREDITS,
+    Share,
+    Shares,
+    effective_number,
+)
+
+GPU = 5 * 512
+"""Leaves that a GPU needs at once: three batches there, one queued, one being searched."""
+
+
+def new_shares(local_workers: int = 1, fixed_games: int = 0) -> Shares:
+    return Shares(Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT), local_workers, fixed_games)
+
+
+def played(shares: Shares, sessions: range, needed: int, now: float) -> dict[int, Share]:
+    """All of `sessions` play until there is no news; who was told what last."""
+    told: dict[int, Share] = {}
+    while True:
+        for session in sessions:
+            shares.answered(session, 1000)
+        news = dict(shares.revise(needed, now))
+        if not news and now > 10 * REVISE_SECONDS:
+            return told
+        told |= news
+        now += REVISE_SECONDS
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_a_thousand_workers_get_a_share_each(gpus: int) -> None:
+    """At once, and after a while the same one."""
+    shares, needed = new_shares(), gpus * GPU
+    first = [shares.join(session, needed) for session in range(1000)]
+    assert all(share is not None and share.credits >= LEAST_GRANT for share in first)
+    assert max(share.games for share in first if share) <= MOST_GAMES
+    told = played(shares, range(1000), needed, 0.0)
+    games = max(LEAST_GAMES, needed // 1000)
+    now_told = [told.get(session, first[session]) for session in range(1000)]
+    assert all(abs(share.games - games) <= games // 4 for share in now_told if share)
+    assert all(share.credits >= share.games + SPARE_CREDITS // 2 for share in now_told if share)
+
+
+def test_ten_thousand_workers_get_a_share_each() -> None:
+    """As many as the port has sessions."""
+    shares = new_shares()
+    assert all(shares.join(session, 8 * GPU) for session in range(10_000))
+    assert shares.join(10_000, 8 * GPU) is None
+    shares.leave(9_999)
+    assert shares.join(10_000, 8 * GPU) == Share(LEAST_GRANT, LEAST_GAMES)
+
+
+def test_local_workers_share_from_the_start() -> None:
+    """They are known before they join."""
+    shares = new_shares(local_workers=4)
+    assert [shares.join(session, GPU) for session in range(2)] == [Share(640 + SPARE_CREDITS, 640)] * 2
+
+
+def test_no_process_is_told_to_play_more_games_than_it_has_memory_for() -> None:
+    """Eight GPUs and one worker."""
+    assert new_shares().join(1, 8 * GPU) == Share(MOST_GAMES + SPARE_CREDITS, MOST_GAMES)
+
+
+def test_hello_said_twice_is_answered_alike() -> None:
+    shares = new_shares()
+    first = shares.join(1, GPU)
+    shares.join(2, GPU)
+    assert shares.join(1, GPU) == first
+
+
+def test_a_number_of_games_that_the_user_set_is_told_to_all() -> None:
+    shares = new_shares(fixed_games=77)
+    assert [shares.join(session, GPU) for session in range(2)] == [Share(77 + SPARE_CREDITS, 77)] * 2
+    assert played(shares, range(2), GPU, 0.0) == {}
+
+
+def test_shares_grow_when_players_leave_and_shrink_when_they_come() -> None:
+    """Growth is by half steps of the factor 2; less is told at once, and credits freed then are given on."""
+    shares = new_shares()
+    assert shares.join(1, 1024) == Share(1024 + SPARE_CREDITS, 1024)
+    assert shares.join(2, 1024) == Share(512 + SPARE_CREDITS, 512)
+    shares.answered(1, 100)
+    shares.answered(2, 100)
+    assert shares.revise(1024, 0.0) == [(1, Share(512 + SPARE_CREDITS, 512))]
+    assert shares.revise(1024, REVISE_SECONDS - 1) == []
+    shares.leave(1)
+    shares.answered(2, 100)
+    assert shares.revise(1024, REVISE_SECONDS) == [(2, Share(1024 + SPARE_CREDITS, 1024))]
+
+
+def test_a_crowd_that_does_not_play_takes_nothing_from_those_who_do() -> None:
+    """The two who play share what the device needs, as if they were alone."""
+    shares = new_shares()
+    assert [shares.join(session, GPU) for session in range(2)] == [
+        Share(MOST_GAMES + SPARE_CREDITS, MOST_GAMES),
+        Share(1280 + SPARE_CREDITS, 1280),
+    ]
+    assert all(shares.join(session, GPU) for session in range(2, 1002))
+    told = played(shares, range(2), GPU, 0.0)
+    assert {session: told.get(session) for session in range(2)} == {
+        0: Share(1280 + SPARE_CREDITS, 1280),
+        1: None,
+    }
+
+
+def test_who_comes_into_such_a_crowd_begins_small_and_grows_to_its_share() -> None:
+    """Doubling, as others may be about to begin as well."""
+    shares = new_shares()
+    assert all(shares.join(session, GPU) for session in range(1000))
+    assert shares.join(1000, GPU) == Share(LEAST_GAMES + SPARE_CREDITS, LEAST_GAMES)
+    games = []
+    for revision in range(9):
+        shares.answered(1000, 100)
+        news = dict(shares.revise(GPU, revision * REVISE_SECONDS))
+        games.append(news[1000].games if 1000 in news else None)
+    assert games == [32, 64, 128, 256, 512, 1024, 2048, None, None]
+
+
+def test_credits_of_who_does_nothing_for_minutes_are_free_for_others() -> None:
+    """A newcomer has the least while so many sit there, and its share when they have sat for long enough."""
+    shares = Shares(Credits(20_000, minimum=LEAST_GRANT, sessions=100))
+    assert all(shares.join(session, 8 * GPU) for session in range(99))
+    told = shares.join(99, 8 * GPU)
+    assert told == Share(LEAST_GRANT, LEAST_GRANT)
+    for revision in range(IDLE_REVISIONS + 10):
+        shares.answered(99, 100)
+        told = dict(shares.revise(8 * GPU, revision * REVISE_SECONDS)).get(99, told)
+    assert told == Share(MOST_GAMES + SPARE_CREDITS, MOST_GAMES)
+
+
+def test_nobody_is_held_to_less_than_it_was_told() -> None:
+    """Changes too small to tell are not made."""
+    shares = new_shares()
+    for session in range(5):
+        shares.join(session, GPU)
+    told = {session: share for session in range(5) if (share := shares.join(session, GPU))}
+    for revision in range(20):
+        for session in range(5 - revision % 2):
+            shares.answered(session, 100 + 10 * session)
+        told |= dict(shares.revise(GPU + 40 * revision, revision * REVISE_SECONDS))
+        assert all(share.credits <= shares.credits.limit(session) for session, share in told.items())
+
+
+def test_who_asks_for_little_counts_for_little() -> None:
+    """A thousand who ask for a leaf where two ask for ten thousand."""
+    assert effective_number([10_000.0] * 2 + [1.0] * 1000) < 2.3
+
+
+def test_a_player_that_could_not_be_told_is_told_again() -> None:
+    shares = new_shares()
+    shares.join(1, 1024)
+    shares.join(2, 1024)
+    shares.answered(1, 1)
+    shares.answered(2, 1)
+    news = [(1, Share(512 + SPARE_CREDITS, 512))]
+    assert shares.revise(1024, 0.0) == news
+    shares.untold(1)
+    shares.answered(1, 1)
+    shares.answered(2, 1)
+    assert shares.revise(1024, REVISE_SECONDS) == news
+
+
+def test_while_nobody_plays_nothing_changes() -> None:
+    """The evaluators may be loading."""
+    shares = new_shares()
+    shares.join(1, GPU)
+    assert shares.revise(8 * GPU, CHANGE_SECONDS) == []
+
+
+@given(st.integers(1, 300), st.integers(1, 10**6), st.integers(0, 1000))
+def test_equal_players_count_as_many_as_they_are(players: int, leaves: int, idle: int) -> None:
+    """Whatever the number of those who do nothing."""
+    assert effective_number([float(leaves)] * players + [0.0] * idle) == pytest.approx(players)
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=50))
+def test_unequal_players_count_less_than_they_are(used: list[float]) -> None:
+    """But for at least one if anybody plays."""
+    number = effective_number(used)
+    squares = sum(leaves * leaves for leaves in used)
+    assert (0.999 <= number <= len(used) * 1.001) if squares > 0 else number == 0
