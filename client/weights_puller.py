@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,7 +21,11 @@ from protocol.messages import (
     Welcome,
     decode,
 )
+from runtime.logs import Repeated
+from runtime.runs import write_atomically
 
+WRITE_AGAIN = 5.0
+"""Seconds between two attempts to write to a disk that is full."""
 KEPT_FILES = 2
 """Weights files left in the cache folder: the one in use, and the one before for looking into."""
 
@@ -47,6 +50,9 @@ class WeightsPuller:
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._complete: Complete | None = None
+        """On its way to the disk, at `_settle_at` or as soon as it can be."""
+        self._settle_at = 0.0
+        self._repeated = Repeated(log)
 
     @property
     def version(self) -> int:
@@ -80,20 +86,28 @@ class WeightsPuller:
         self._wake.set()
 
     async def run(self) -> None:
-        """Fetch and load until cancelled. Raises OSError when the cache folder cannot be written."""
+        """Fetch and load until cancelled."""
         while True:
+            waits = (self._pull.next_wake(), self._settle_at if self._complete is not None else None)
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(self._pull.next_wake()):
+                async with asyncio.timeout_at(min((at for at in waits if at is not None), default=None)):
                     await self._wake.wait()
             self._wake.clear()
             self._carry_out(self._pull.tick(self._loop.time()))
-            if self._complete is not None:
+            if self._complete is not None and self._loop.time() >= self._settle_at:
                 await self._settle(self._complete)
 
     async def _settle(self, complete: Complete) -> None:
-        self._complete = None
+        """Keep and load what is complete; later, if the disk does not take it now."""
         info = complete.info
-        fault = await asyncio.to_thread(self._store_and_load, complete)
+        try:
+            fault = await asyncio.to_thread(self._store_and_load, complete)
+        except OSError as error:
+            self._settle_at = self._loop.time() + WRITE_AGAIN
+            text = f"weights version {info.version} cannot be written ({error}), trying again"
+            self._repeated.warning("write", text, self._loop.time())
+            return
+        self._complete, self._settle_at = None, 0.0
         if fault:
             log.error("weights version %d are not used, the old ones stay: %s", info.version, fault)
         else:
@@ -104,12 +118,7 @@ class WeightsPuller:
     def _store_and_load(self, complete: Complete) -> str:
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{complete.info.sha256.hex()}.safetensors"
-        temporary = path.with_suffix(".tmp")
-        with temporary.open("wb") as file:
-            file.write(complete.data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
+        write_atomically(path, complete.data)
         fault = self._load(path, complete.info)
         if fault:
             path.rename(path.with_suffix(".refused"))

@@ -6,6 +6,7 @@ The codes follow sysexits, so that a supervisor can tell what is worth retrying 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -43,6 +44,10 @@ NOT_RETRIED = frozenset({Exit.USAGE, Exit.BAD_DATA, Exit.PROTOCOL, Exit.REFUSED,
 """A process that ended with one of these would end the same way again."""
 
 
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""No space left, for anybody or for this user."""
+
+
 class Fatal(Exception):
     """Ends the process with `code`. The message says what happened, why, and what to do next."""
 
@@ -54,7 +59,8 @@ class Fatal(Exception):
 def guarded(main: Callable[[], int]) -> int:
     """Run `main`; print a Fatal as one "command: error: ..." line and return its code.
 
-    Any other exception is a fault of ours: its traceback is printed, and the code is INTERNAL.
+    A full disk is one such line as well. Any other exception is a fault of ours: its traceback is printed,
+    and the code is INTERNAL.
     """
     command = _command()
     try:
@@ -69,12 +75,21 @@ def guarded(main: Callable[[], int]) -> int:
         # Whoever read our output has had enough (`--help | head`); nothing more may be written to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.OK)
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            return _fault(command)
+        what = f"{error.filename} cannot be written" if error.filename else "a file cannot be written"
+        print(f"{command}: error: {what}: {error.strerror}; free some space", file=sys.stderr, flush=True)
+        return int(Exit.DISK)
     except Exception:
-        traceback.print_exc()
-        print(
-            f"{command}: error: that is a fault in azselfplay itself, see above", file=sys.stderr, flush=True
-        )
-        return int(Exit.INTERNAL)
+        return _fault(command)
+
+
+def _fault(command: str) -> int:
+    """To be called while an exception is handled."""
+    traceback.print_exc()
+    print(f"{command}: error: that is a fault in azselfplay itself, see above", file=sys.stderr, flush=True)
+    return int(Exit.INTERNAL)
 
 
 _COMMANDS = {

@@ -13,13 +13,14 @@ import logging
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
 from runtime import config, logs
 from runtime.aio import Stop, run
 from runtime.connection import Connection
 from runtime.exits import Exit, guarded
+from runtime.log_files import LogFile
 from runtime.ports import claimed_base_port
 from runtime.processes import Children
 from runtime.run_config import TRAINER_GRACE, Commands, RunConfig, check, make_commands, run_name
@@ -44,11 +45,10 @@ EXAMPLES = (
 class Part:
     """One of the three processes, with its own stop so that they can be ended in order."""
 
-    def __init__(self, name: str, argv: Sequence[str], log_file: BinaryIO) -> None:
+    def __init__(self, name: str, argv: Sequence[str], log_file: LogFile) -> None:
         self.name = name
         self.stop = Stop()
-        self._log_file = log_file
-        self.children = Children(grace=GRACES.get(name, GRACE), sink=self._write)
+        self.children = Children(grace=GRACES.get(name, GRACE), sink=log_file.write)
         self.children.add(name, argv)
         self.ended = asyncio.Event()
 
@@ -63,10 +63,6 @@ class Part:
     async def end(self) -> None:
         self.stop.request()
         await self.ended.wait()
-
-    def _write(self, output: bytes) -> None:
-        self._log_file.write(output)
-        self._log_file.flush()
 
 
 async def _first_of(*events: asyncio.Event) -> None:
@@ -97,9 +93,8 @@ class Launcher:
     async def main(self, stop: Stop) -> None:
         """Run until the time is over or a signal comes; then end what plays, the trainer, the server."""
         stop.waits_for = "games and training steps under way, at most a minute"
-        with contextlib.ExitStack() as files:
-            parts = self._parts(files)
-            view = files.enter_context(View(f"{self.name}, port {self.port}"))
+        parts = self._parts()
+        with View(f"{self.name}, port {self.port}") as view:
             logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)
             logging.getLogger().addHandler(view.warnings())
             view.note(f"run folder {self.folder.path}, logs in {self.folder.logs}")
@@ -183,10 +178,10 @@ class Launcher:
         if (figures.get("sessions") or {}).get("workers", 0) >= min(1, self.settings.workers):
             self._ready_for_clients.set()
 
-    def _parts(self, files: contextlib.ExitStack) -> list[Part]:
+    def _parts(self) -> list[Part]:
         self.folder.logs.mkdir(parents=True, exist_ok=True)
         return [
-            Part(name, argv, files.enter_context((self.folder.logs / f"azrun-{name}.log").open("ab")))
+            Part(name, argv, LogFile(self.folder.logs / f"azrun-{name}.log"))
             for name, argv in self.commands.items()
         ]
 

@@ -11,6 +11,8 @@ import logging
 from datetime import datetime
 from pathlib import Path
 
+from runtime.appending import append_whole
+
 MAX_BYTES = 10_000_000
 """Bytes of one file."""
 BACKUPS = 3
@@ -39,17 +41,13 @@ class LogFile:
             self.dropped += len(output)
 
     def _append(self, output: bytes) -> bool:
-        """Whether the disk has taken it; what it took in part is taken back."""
+        """Whether the disk has taken it."""
         try:
             self._rotate(len(output))
-            with self.path.open("ab", buffering=0) as file:
-                before = file.tell()
-                if file.write(output) == len(output):
-                    return True
-                file.truncate(before)
+            append_whole(self.path, output)
         except OSError:
-            pass
-        return False
+            return False
+        return True
 
     def _rotate(self, coming: int) -> None:
         """Make room for `coming` bytes by renaming; needs no space on the disk."""

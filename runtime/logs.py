@@ -1,4 +1,4 @@
-"""One plain line per event, to stderr and to a file in the run folder."""
+"""One plain line per event, with date and time, to stderr and to a file in the run folder."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import logging
 import sys
 from pathlib import Path
 
+from runtime.log_files import LogFile, LogFileHandler
+
+DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
+"""Local time."""
 FORMAT = "%(asctime)s %(levelname).1s %(process_name)s  %(message)s"
 
 
 def set_up(name: str, file: Path | None = None, *, quiet: bool = False) -> None:
-    """Log to stderr (not if `quiet`) and to `file`, each line with time, level and process name."""
-    formatter = logging.Formatter(FORMAT, datefmt="%H:%M:%S", defaults={"process_name": name})
+    """Log to stderr (not if `quiet`) and to `file`, each line with date, time, level and process name."""
+    formatter = logging.Formatter(FORMAT, datefmt=DATE_FORMAT, defaults={"process_name": name})
     handlers: list[logging.Handler] = [] if quiet else [logging.StreamHandler(sys.stderr)]
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(logging.FileHandler(file, encoding="utf-8"))
+        handlers.append(LogFileHandler(LogFile(file)))
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)

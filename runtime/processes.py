@@ -43,9 +43,10 @@ def describe_exit(code: int) -> str:
 
 
 def to_stderr(output: bytes) -> None:
-    """Where a child's output goes unless told otherwise."""
-    sys.stderr.buffer.write(output)
-    sys.stderr.buffer.flush()
+    """Where a child's output goes unless told otherwise; what stderr does not take is dropped."""
+    with contextlib.suppress(OSError):
+        sys.stderr.buffer.write(output)
+        sys.stderr.buffer.flush()
 
 
 @dataclass

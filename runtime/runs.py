@@ -160,13 +160,21 @@ class RunFolder:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that after a crash either the old or the new content is there, never a part."""
+    """Write a file so that after a crash either the old or the new content is there, never a part.
+
+    Raises OSError; the old content is there then, and the part is removed.
+    """
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    with partial.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError:
+        # On a full disk the part would take the room that others need to go on.
+        partial.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

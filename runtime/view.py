@@ -6,6 +6,7 @@ that stdout stays free for results. NO_COLOR is honoured.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 from collections.abc import Mapping
@@ -145,12 +146,14 @@ class View:
             self._live.update(self._table(figures), refresh=True)
         elif now - self._said_at >= PLAIN_EVERY:
             self._said_at = now
-            self._console.file.write(f"{self._title}: {line(figures)}\n")
-            self._console.file.flush()
+            with contextlib.suppress(OSError):  # a file on a full disk
+                self._console.file.write(f"{self._title}: {line(figures)}\n")
+                self._console.file.flush()
 
     def note(self, text: str) -> None:
         """Something that happened, above the table."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        with contextlib.suppress(OSError):
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def warnings(self) -> logging.Handler:
         """A log handler that notes warnings above the table, for the eyes of whoever watches."""

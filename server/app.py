@@ -24,6 +24,7 @@ from games import Game, get_game
 from runtime import logs
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
+from runtime.log_files import LogFile
 from runtime.processes import Children, to_stderr
 from runtime.runs import RunFolder
 from runtime.sockets import new_context
@@ -243,11 +244,7 @@ class App:
         if not self._on_terminal:
             return to_stderr
 
-        def to_file(output: bytes) -> None:
-            with file.open("ab") as out:
-                out.write(output)
-
-        return to_file
+        return LogFile(file).write
 
 
 class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like contextlib's)
@@ -256,7 +253,7 @@ class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like 
     def __init__(self, view: View) -> None:
         super().__init__(logging.INFO)
         self._view = view
-        self.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+        self.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt=logs.DATE_FORMAT))
 
     def __enter__(self) -> None:
         logging.getLogger().addHandler(self)

@@ -314,7 +314,8 @@ class Front:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
-            for due in (self.leaf.port.expire, self.leaf.tick, self.bulk.port.expire, self.bulk.tick):
+            timers = (self.leaf.port.expire, self.leaf.tick, self.bulk.port.expire, self.bulk.tick, self.store.save)
+            for due in timers:
                 with self.figures.faults.survived("timers", now):
                     due(now)
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,11 +20,16 @@ import msgspec
 
 from protocol.messages import CHUNK, WeightsInfo
 from runtime.exits import Exit, Fatal
+from runtime.logs import Repeated
 from runtime.runs import sync_folder, write_atomically
 from runtime.weights_files import find_weights, point_newest, weights_path
 
+log = logging.getLogger(__name__)
+
 KEPT = 8
 """Newest files kept; a client that pulls one that is gone asks for the current one instead."""
+SAVE_AGAIN = 5.0
+"""Seconds between two attempts to write `current.json` to a disk that is full."""
 PAST = 56
 """Older files kept, the first always, about evenly spread in time: what `azplay ladder` rates later.
 A file is 0.2 MB (tiny) to 90 MB (alphazero: 6 GB in all). AlphaZero's Figure 1 needs no more points."""
@@ -47,6 +54,10 @@ class WeightsStore:
     def __init__(self, folder: Path, game: str, kept: int = KEPT, past: int = PAST) -> None:
         self.current: WeightsInfo | None = None
         """What is announced; set by `open` and `adopt`."""
+        self._is_saved = True
+        """Whether `current.json` names it."""
+        self._save_at = 0.0
+        self._repeated = Repeated(log)
         self._folder = folder
         self._game = game
         self._kept = kept
@@ -90,14 +101,34 @@ class WeightsStore:
         return info
 
     def adopt(self, info: WeightsInfo) -> None:
-        """Make a file that is kept here the current one, for good."""
-        write_atomically(self.about, msgspec.json.encode(info))
+        """Make a file that is kept here the current one, from now on.
+
+        On a disk that does not take it `current.json` names the one before until `save` succeeds; after a
+        restart that one would be current again.
+        """
         self.current = info
-        point_newest(self.path(info))
+        self._is_saved, self._save_at = False, 0.0
+        self.save(time.monotonic())
+
+    def save(self, now: float) -> None:
+        """To be called every second or so: make what is current last, if it is not on the disk yet."""
+        if self._is_saved or self.current is None or now < self._save_at:
+            return
+        try:
+            write_atomically(self.about, msgspec.json.encode(self.current))
+            point_newest(self.path(self.current))
+        except OSError as error:
+            self._save_at = now + SAVE_AGAIN
+            text = f"{self.about} cannot be written ({error.strerror}), trying again in {SAVE_AGAIN:g} s"
+            self._repeated.warning("save", text, now)
+            return
+        self._is_saved = True
         self.tidy()
 
     def tidy(self) -> None:
         """Remove older files, but for those spread over the run and those that are needed."""
+        if not self._is_saved:
+            return  # the file that current.json names would be needed after a crash
         current = frozenset({self.current.sha256} if self.current else ())
         needed = {find_weights(self._folder, sha256) for sha256 in self.needed | current}
         files = sorted(self._folder.glob("*.safetensors"), key=lambda path: path.stat().st_mtime_ns)

@@ -100,9 +100,11 @@ def save(
             old.unlink()
             old.with_suffix(".safetensors").unlink(missing_ok=True)
     except OSError as error:
+        if not path.exists():
+            path.with_suffix(".safetensors").unlink(missing_ok=True)
         raise Fatal(
-            f"cannot write the checkpoint {path}: {error.strerror}; free space or mend the disk, then start "
-            "the trainer again: it goes on from the checkpoint before",
+            f"cannot write the checkpoint {path}: {error.strerror}; free space or mend the disk; a trainer "
+            "that is started again goes on from the checkpoint before",
             Exit.DISK,
         ) from error
 

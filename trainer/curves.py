@@ -12,38 +12,59 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from runtime.appending import append_whole
+from runtime.logs import Repeated
 from trainer.figures import scalars
 
 log = logging.getLogger(__name__)
 
 LINE_SECONDS, LONGEST_LINE_SECONDS = 2.0, 60.0
-"""Least and most time between two lines; in between it is a hundredth of the time since the start."""
+"""Least and most time between two points; in between it is a hundredth of the time since the start."""
+
+
+class Thinning:
+    """When the next point of a curve is due: close together at first, a minute apart in a long run."""
+
+    def __init__(self) -> None:
+        self._started: float | None = None
+        self._last = float("-inf")
+
+    def is_due(self, now: float) -> bool:
+        """Whether a point is to be written at `now`, seconds on any one clock; it then counts as written."""
+        self._started = now if self._started is None else self._started
+        pause = min(LONGEST_LINE_SECONDS, max(LINE_SECONDS, (now - self._started) / 100))
+        if now - self._last < pause:
+            return False
+        self._last = now
+        return True
 
 
 class Curves:
-    """Writes the figures against the training step, once a step."""
+    """Writes the figures against the training step. A full disk costs points, not the trainer."""
 
     def __init__(self, folder: Path, lines: Path) -> None:
         # Imported here: it takes a second, and only a running trainer needs it.
-        from torch.utils.tensorboard import SummaryWriter
+        from trainer.event_file import EventFile
 
-        self._writer = SummaryWriter(str(folder))
+        self._events = EventFile(folder)
         self._lines = FigureLines(lines)
+        self._thinning = Thinning()
+        self._repeated = Repeated(log)
         self._last_step = 0
 
     def write(self, figures: Mapping[str, Any], now: float) -> None:
         """`now` in seconds, on any one clock."""
         step = figures["step"]
-        if step == self._last_step:
+        if step == self._last_step or not self._thinning.is_due(now):
             return
         self._last_step = step
         numbers = scalars(figures)
-        for name, number in numbers.items():
-            self._writer.add_scalar(name, number, step)
+        try:
+            self._events.write(numbers, step)
+        except OSError as error:
+            text = f"figures of step {step} are missing in {self._events.path}: {error.strerror}"
+            self._repeated.warning("events", text, now)
         self._lines.write({**numbers, "alerts": figures["alerts"]}, now)
-
-    def close(self) -> None:
-        self._writer.close()
 
 
 class FigureLines:
@@ -51,23 +72,20 @@ class FigureLines:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._started: float | None = None
-        self._written = float("-inf")
+        self._thinning = Thinning()
+        self._repeated = Repeated(log)
 
     def write(self, figures: Mapping[str, Any], now: float) -> None:
         """Append a line if one is due. A full disk costs the line, not the trainer."""
-        self._started = now if self._started is None else self._started
-        pause = min(LONGEST_LINE_SECONDS, max(LINE_SECONDS, (now - self._started) / 100))
-        if now - self._written < pause:
+        if not self._thinning.is_due(now):
             return
-        self._written = now
         line = json.dumps({"time": round(time.time(), 1), **figures}) + "\n"
         try:
-            # In one write, and begun on a new line should the one before have been cut off by a kill.
-            with self._path.open("a+b") as file:
-                file.write((b"" if _is_whole(self._path) else b"\n") + line.encode())
+            # Begun on a new line should the one before have been cut off by a kill.
+            begin = b"\n" if self._path.exists() and not _is_whole(self._path) else b""
+            append_whole(self._path, begin + line.encode())
         except OSError as error:
-            log.warning("no line in %s: %s", self._path, error.strerror)
+            self._repeated.warning("lines", f"no line in {self._path}: {error.strerror}", now)
 
 
 def _is_whole(path: Path) -> bool:

@@ -54,6 +54,8 @@ JOBS_PER_COMMIT = 256
 """Games checked and committed together; what comes meanwhile makes the next batch."""
 FRESH_LIMIT = 8192
 """Stored games that may wait for the training thread before new ones are sent back."""
+SAVE_AGAIN = 30.0
+"""Seconds after which a checkpoint that the disk did not take is tried again."""
 STATUS_SECONDS = 2.0
 LOG_SECONDS = 30.0
 LAST_WEIGHTS = 20.0
@@ -140,9 +142,11 @@ class Service:
         await asyncio.wait(tasks)
         await self._publish_last(run)
         reporting.cancel()
-        curves.close()
         await self._in_learning_thread(run.learning.save)
-        run.folder.write_figures(self._figures.as_dict(run.store.totals, time.monotonic()))
+        try:
+            run.folder.write_figures(self._figures.as_dict(run.store.totals, time.monotonic()))
+        except OSError as error:
+            log.warning("the last figures are not in %s: %s", run.folder.figures, error.strerror)
         run.reader.close()
         run.store.close()
         run.lock.close()
@@ -230,7 +234,7 @@ class Service:
 
     async def _train(self, run: Run, stop: Stop) -> None:
         published_at = time.monotonic()
-        saved_step, saved_at = run.learning.step, published_at
+        saved_step, save_at = run.learning.step, published_at + self._config.checkpoint_seconds
         while not stop.finishing.is_set():
             await self._work_came.wait()
             self._work_came.clear()
@@ -244,9 +248,13 @@ class Service:
             if self._is_due(run, turn, turn.step - self._published_step, now - published_at):
                 await self._publish(run)
                 published_at = now
-            if turn.step > saved_step and now - saved_at >= self._config.checkpoint_seconds:
-                await self._save(run)
-                saved_step, saved_at = turn.step, now
+            if turn.step > saved_step and now >= save_at:
+                pause = self._config.checkpoint_seconds
+                if await self._save(run):
+                    saved_step = turn.step
+                else:
+                    pause = min(pause, SAVE_AGAIN)
+                save_at = now + pause
 
     async def _save(self, run: Run) -> bool:
         """False when the disk does not take it. A full disk must not stop training: the games and the

@@ -1,0 +1,52 @@
+"""A real file system of its own, small enough to be filled up: a tmpfs, mounted for the time of a test."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+BLOCK = 1 << 16
+
+
+class SmallDisk:
+    """`fill` leaves not one free byte, `free` gives all of it back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ballast = path / "ballast"
+
+    def fill(self) -> None:
+        """Again, should something have been deleted since."""
+        handle = os.open(self._ballast, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            for size in (BLOCK, 4096, 1):
+                with contextlib.suppress(OSError):
+                    while True:
+                        os.write(handle, b"x" * size)
+        finally:
+            os.close(handle)
+
+    def free(self) -> None:
+        self._ballast.unlink()
+
+
+@contextlib.contextmanager
+def small_disk(path: Path, megabytes: int) -> Iterator[SmallDisk]:
+    """Skips the test where nothing may be mounted."""
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "small-disk", str(path)]
+    try:
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode:
+        pytest.skip(f"a file system of its own needs the right to mount: {done.stderr.strip()}")
+    try:
+        yield SmallDisk(path)
+    finally:
+        subprocess.run(["umount", "--lazy", str(path)], check=True)

@@ -1,0 +1,158 @@
+"""The whole loop on a file system of its own that fills up: it waits, ends nowhere, and goes on by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_client import Client
+from process_marks import marked, marked_environment, wait_for
+from small_disk import SmallDisk, small_disk
+
+from runtime.ports import find_base_port
+
+ROOT = Path(__file__).resolve().parents[1]
+PATIENCE = 120.0
+
+pytestmark = pytest.mark.timeout(900)
+
+TRAINER = """
+min_positions = 300
+batch = 64
+publish_seconds = 1.0
+checkpoint_seconds = 1.0
+cpu_threads = 1
+"""
+
+
+class Player(threading.Thread):
+    """A stranger who hands in games one after the other, and notes what is said of them."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.disk_full = 0
+        """Games sent back because of it."""
+        self.acknowledged: list[bytes] = []
+        self.finished = threading.Event()
+        self.error: BaseException | None = None
+        self._port = port
+
+    def run(self) -> None:
+        try:
+            client = Client("127.0.0.1", self._port, PATIENCE)
+            rng = random.Random(1)
+            while not self.finished.is_set():
+                game = client.play(rng, keep_subtree=False)
+                record = game.record()
+                header = {"type": "put_game", "uid": game.uid, "sha256": hashlib.sha256(record).digest()}
+                wanted = {"type": "game_ack", "uid": game.uid}
+                ack, _ = client.bulk.ask(header, [record], wanted, client.deadline(), resend=2.0)
+                self.disk_full += "disk does not take it" in ack.get("reason", "")
+                if ack["status"] in ("stored", "duplicate"):
+                    self.acknowledged.append(game.uid)
+            client.close()
+        except BaseException as error:  # shown by the test, which looks at it
+            self.error = error
+
+
+class Run:
+    """azrun with everything on the small disk, and somebody who looks at its figures."""
+
+    def __init__(self, folder: Path, disk: SmallDisk) -> None:
+        self.disk = disk
+        self.port = find_base_port(20_000)
+        (folder / "trainer.toml").write_text(TRAINER)
+        self.environment = marked_environment()
+        command = [
+            *(sys.executable, "-m", "runtime.launcher", "--game", "tic_tac_toe", "--simulations", "8"),
+            *("--games", "8", "--port", str(self.port), "--runs", str(disk.path), "--run", "run"),
+            *("--gpus", "cpu", "--trainer-config", str(folder / "trainer.toml")),
+        ]
+        # Its own output too goes to a file on that disk.
+        with (disk.path / "azrun.out").open("wb") as out:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=out, text=True
+            )
+        self.watcher: Client | None = None
+
+    def figures(self) -> dict[str, Any]:
+        if self.watcher is None:
+            self.watcher = Client("127.0.0.1", self.port, PATIENCE)
+        return self.watcher.status(self.watcher.bulk)
+
+    def trained(self, name: str) -> Any:
+        return (self.figures()["trainer"] or {}).get(name, 0)
+
+    def processes(self) -> set[int]:
+        """All that azrun runs at the moment, but for short-lived ones."""
+        parts = ("server.main", "-m trainer", "client.main", "server.evaluator", "client.worker")
+        found = marked(self.environment).items()
+        return {pid for pid, line in found if any(part in line for part in parts) and "--warm" not in line}
+
+    def wait(self, what: Callable[[], bool], meaning: str) -> None:
+        def checked() -> bool:
+            assert self.process.poll() is None, f"azrun ended while waiting for {meaning}: {self.logs()}"
+            return what()
+
+        wait_for(checked, lambda: f"{meaning}\n{self.logs()}", PATIENCE)
+
+    def logs(self) -> str:
+        files = sorted((self.disk.path / "run" / "logs").glob("azrun*.log"))
+        return "\n".join(f"--- {file.name}\n{file.read_text(errors='replace')[-3000:]}" for file in files)
+
+
+def test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game(tmp_path: Path) -> None:
+    """Games are sent back while it is full; with room again the same processes store games, train and
+    publish, and what was acknowledged is in the store."""
+    with small_disk(tmp_path / "disk", megabytes=48) as disk:
+        run = Run(tmp_path, disk)
+        player = Player(run.port)
+        try:
+            player.start()
+            run.wait(lambda: run.trained("weights_version") >= 3, "training, and three published versions")
+            run.wait(lambda: len(player.acknowledged) > 5, "acknowledged games")
+            run.wait(lambda: len(run.processes()) == 6, "the client's worker")
+            before = run.processes()
+            filled = run.figures()["uptime_s"]
+            disk.fill()
+
+            def is_refused() -> bool:
+                disk.fill()  # what is deleted meanwhile makes no room for others
+                return player.disk_full >= 3 and run.figures()["uptime_s"] > filled + 15
+
+            run.wait(is_refused, "games that are sent back, for 15 s")
+            assert run.processes() == before
+            stored, step = run.trained("games"), run.trained("step")
+            version = run.figures()["weights_version"]
+            disk.free()
+            handed_in = len(player.acknowledged)
+            run.wait(lambda: run.trained("games") > stored + 50, "further games")
+            run.wait(lambda: len(player.acknowledged) > handed_in, "further acknowledgements")
+            run.wait(lambda: run.trained("step") > step, "further training")
+            run.wait(lambda: run.figures()["weights_version"] > version, "further weights")
+            assert run.processes() == before, f"some were started again\n{run.logs()}"
+            player.finished.set()
+            player.join(PATIENCE)
+            assert player.error is None
+            run.process.send_signal(signal.SIGINT)
+            run.process.communicate(timeout=PATIENCE)
+            assert run.process.returncode == 0
+            database = sqlite3.connect(f"file:{disk.path}/run/games.db?mode=ro", uri=True)
+            uids = [uid for (uid,) in database.execute("SELECT uid FROM games")]
+            database.close()
+            assert len(uids) == len(set(uids))
+            assert set(player.acknowledged) <= set(uids)
+        finally:
+            player.finished.set()
+            run.process.kill()
+            run.process.wait()
+            wait_for(lambda: not marked(run.environment), lambda: "the end of all", 60.0)

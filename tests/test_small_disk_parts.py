@@ -1,0 +1,202 @@
+"""What each part does on a full file system (a real one), and when there is room again."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_disk import SmallDisk, small_disk
+
+from client import weights_puller
+from client.weights_puller import WeightsPuller
+from protocol.messages import Chunk, GetChunk, WeightsInfo, Welcome
+from runtime.exits import NOT_RETRIED, Exit, Fatal
+from runtime.log_files import LogFile
+from runtime.runs import RunFolder, write_atomically
+from server.weights import SAVE_AGAIN, WeightsStore
+from trainer import checkpoint
+from trainer.curves import Curves
+from trainer.figures import Figures
+from trainer.store import Totals
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with small_disk(tmp_path / "disk", megabytes=2) as disk:
+        yield disk
+
+
+def test_the_disk_of_these_tests_is_full_when_it_is_filled(disk: SmallDisk) -> None:
+    disk.fill()
+    with pytest.raises(OSError, match="No space left") as caught:
+        (disk.path / "file").write_bytes(b"x")
+    assert caught.value.errno == errno.ENOSPC
+    disk.free()
+    (disk.path / "file").write_bytes(b"x")
+
+
+def test_a_log_file_drops_what_does_not_fit_and_says_how_much(disk: SmallDisk) -> None:
+    log = LogFile(disk.path / "children.log")
+    log.write(b"before\n")
+    disk.fill()
+    for _ in range(1000):
+        log.write(b"1234567890" * 100 + b"\n")
+    missing = log.dropped
+    assert missing > 900_000
+    disk.free()
+    log.write(b"after\n")
+    first, *middle, notice, last = log.path.read_text().splitlines()
+    assert (first, last) == ("before", "after")
+    assert notice.endswith(f"... {missing} bytes are missing here: the disk did not take them ...")
+    assert set(middle) <= {"1234567890" * 100, ""}
+
+
+def test_adopted_weights_are_used_at_once_and_written_down_when_there_is_room(disk: SmallDisk) -> None:
+    """As in a server whose evaluators have loaded them: nothing is raised, nothing is forgotten."""
+    store = WeightsStore(disk.path, "tic_tac_toe")
+    store.add(b"first", 1, 0, "tiny")
+    data = b"second"
+    second = WeightsInfo(2, 10, hashlib.sha256(data).digest(), len(data), "tic_tac_toe", "tiny")
+    store.begin(second.sha256)
+    store.append(second.sha256, data)
+    store.finish(second)
+    disk.fill()
+    store.adopt(second)
+    assert store.current == second
+    reopened = WeightsStore(disk.path, "tic_tac_toe").open()
+    assert reopened is not None
+    assert reopened.version == 1
+    disk.free()
+    store.save(float("inf"))
+    assert WeightsStore(disk.path, "tic_tac_toe").open() == second
+    assert SAVE_AGAIN > 0
+
+
+def test_a_file_that_is_replaced_stays_as_it_was_and_no_part_is_left(disk: SmallDisk) -> None:
+    """The part would take the room that the others need to go on."""
+    path = disk.path / "file.json"
+    write_atomically(path, b"old")
+    disk.fill()
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, b"new" * 10_000)
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in disk.path.iterdir() if "partial" in file.name] == []
+
+
+def test_curves_miss_points_and_go_on_in_the_same_files(
+    disk: SmallDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Event file and lines stay readable; many failures are a few lines in the log."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    folder = disk.path / "tensorboard"
+    folder.mkdir()
+    curves = Curves(folder, disk.path / "figures.jsonl")
+
+    def write(step: int) -> None:
+        figures = {**Figures(0.0).as_dict(Totals(), 1.0), "step": step, "policy_loss": step / 2, "alerts": []}
+        curves.write(figures, now=3.0 * step)
+
+    write(1)
+    disk.fill()
+    with caplog.at_level(logging.WARNING):
+        for step in range(2, 50):
+            write(step)
+    disk.free()
+    write(50)
+    curves_read = EventAccumulator(str(folder))
+    curves_read.Reload()
+    steps = [event.step for event in curves_read.Scalars("trainer/policy_loss")]
+    assert steps[0] == 1
+    assert steps[-1] == 50
+    assert len(steps) < 30
+    assert len((disk.path / "figures.jsonl").read_text().splitlines()) < 30
+    complaints = [record.getMessage() for record in caplog.records]
+    assert "more like it" in complaints[-1]
+    assert len(complaints) < 15
+
+
+def test_a_checkpoint_that_does_not_fit_leaves_the_one_before_and_no_parts(disk: SmallDisk) -> None:
+    def save(step: int) -> None:
+        progress = checkpoint.Progress(step, 0, 0, 0, "sgd")
+        checkpoint.save(disk.path, progress, b"w" * 100_000, {}, np.random.default_rng(0), keep=2)
+
+    save(1)
+    disk.fill()
+    with pytest.raises(Fatal, match="cannot write the checkpoint") as caught:
+        save(2)
+    assert caught.value.code == Exit.DISK
+    names = sorted(file.name for file in disk.path.iterdir() if file.name.startswith("step"))
+    assert names == ["step-000000001.safetensors", "step-000000001.state"]
+    disk.free()
+    save(3)
+    assert (disk.path / "step-000000003.state").exists()
+
+
+def test_a_server_that_is_started_on_a_full_disk_says_so_with_a_status_that_is_retried(
+    disk: SmallDisk,
+) -> None:
+    """azrun then starts it again and again, until there is room."""
+    RunFolder(disk.path, "run").create("tic_tac_toe", 1)
+    disk.fill()
+    command = [
+        *(sys.executable, "-m", "server.main", "--game", "tic_tac_toe", "--gpus", "cpu"),
+        *("--runs", str(disk.path), "--run", "run"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == Exit.DISK
+    assert Exit.DISK not in NOT_RETRIED
+    assert "No space left on device; free some space" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_written(
+    disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not given up as bad, and the worker does not end."""
+    monkeypatch.setattr(weights_puller, "WRITE_AGAIN", 0.01)
+    data = b"w" * 100_000
+    info = WeightsInfo(1, 10, hashlib.sha256(data).digest(), len(data), "tic_tac_toe", "tiny")
+    failed = 0
+
+    class Freeing(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            nonlocal failed
+            if "No space left" in record.getMessage():
+                failed += 1
+                disk.free()
+
+    def send(message: GetChunk) -> bool:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(puller.on_chunk, Chunk(info.sha256, message.offset), [memoryview(data)])
+        return True
+
+    async def main() -> None:
+        nonlocal puller
+        puller = WeightsPuller(disk.path / "weights", lambda path, _: "" if path.exists() else "gone", send)
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            running = group.create_task(puller.run())
+            puller.joined(welcome)
+            await puller.ready.wait()
+            running.cancel()
+
+    welcome = Welcome(1, "", "run", "tic_tac_toe", {}, 1, 1, 5.0, 30.0, weights=info)
+    puller: WeightsPuller
+    (disk.path / "weights").mkdir()
+    disk.fill()
+    logger = logging.getLogger("client.weights_puller")
+    logger.addHandler(handler := Freeing())
+    try:
+        asyncio.run(main())
+    finally:
+        logger.removeHandler(handler)
+    assert failed == 1
+    assert puller.version == 1
