@@ -118,6 +118,10 @@ class TrainerConfig:
     """Newest checkpoints that are kept."""
     version_slack: int = 16
     """Weights versions by which a game may be ahead of what this trainer knows of."""
+    stale_versions: int = 1000
+    """A game is stored but not trained on when the newest weights in it are more than so many versions behind
+    the newest that any stored game was played with: one that comes out of a spool after days. 0: all are
+    trained on (AlphaZero: no such games). 1000 versions are 100,000 steps or 8 hours by default."""
     alert_games: int = 256
     """Games in a stretch; alerts (docs/report.md) compare the newest stretches. 0: no alerts."""
     seed: int = 0
@@ -140,6 +144,7 @@ class TrainerConfig:
             "cpu_threads",
             "publish_seconds",
             "version_slack",
+            "stale_versions",
             "cosine_steps",
             "alert_games",
             "moves_left_weight",

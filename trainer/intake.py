@@ -31,7 +31,9 @@ class Committed:
     done: list[Done]
     """For every job."""
     games: list[GameRecord]
-    """Those newly stored, in the order of the store."""
+    """Those newly stored that are trained on, in the order of the store."""
+    old: int
+    """Those newly stored that are not: too old."""
     last_seq: int
     """Of the newest game in the store."""
 
@@ -39,8 +41,10 @@ class Committed:
 class Intake:
     """Checks and stores games. One thread at a time may use it."""
 
-    def __init__(self, game: Game, expected: Expected, store: Store) -> None:
+    def __init__(self, game: Game, expected: Expected, store: Store, stale_versions: int = 0) -> None:
+        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on."""
         self._expected = expected
+        self._stale_versions = stale_versions
         self._store = store
         self._verifier = Verifier(game)
         self.rejected: Counter[str] = Counter()
@@ -63,7 +67,7 @@ class Intake:
                 )
             else:
                 records.append(checked)
-                entries.append(_entry(job, checked))
+                entries.append(self._entry(job, checked))
         statuses = self._store.commit(entries, rejects)
         of_entries, of_rejects = statuses[: len(entries)], statuses[len(entries) :]
         done = [
@@ -71,8 +75,13 @@ class Intake:
             for entry, status in zip(entries, of_entries, strict=True)
         ]
         done += map(self._refuse, rejects, of_rejects)
-        stored = [record for record, status in zip(records, of_entries, strict=True) if status == STORED]
-        return Committed(done, stored, self._store.newest)
+        stored = [
+            (record, entry.is_old)
+            for record, entry, status in zip(records, entries, of_entries, strict=True)
+            if status == STORED
+        ]
+        fresh = [record for record, is_old in stored if not is_old]
+        return Committed(done, fresh, len(stored) - len(fresh), self._store.newest)
 
     def _refuse(self, reject: Reject, status: str) -> Done:
         """A refusal counts, and is told, once it is on the disk; else the game is sent back."""
@@ -96,16 +105,18 @@ class Intake:
             log.exception("checking the game %s failed; it is refused and kept in `rejects`", job.uid.hex())
             return Rejection(Code.INTERNAL, "checking this game failed, see the trainer's log")
 
-
-def _entry(job: Job, record: GameRecord) -> Entry:
-    return Entry(
-        uid=job.uid,
-        sha256=job.sha256,
-        source=job.source,
-        plies=record.plies,
-        outcome=record.outcome,
-        reason=record.reason,
-        version_min=int(record.versions.min()),
-        version_max=int(record.versions.max()),
-        data=job.data,
-    )
+    def _entry(self, job: Job, record: GameRecord) -> Entry:
+        oldest, newest = int(record.versions.min()), int(record.versions.max())
+        behind = self._store.totals.newest_version - newest
+        return Entry(
+            uid=job.uid,
+            sha256=job.sha256,
+            source=job.source,
+            plies=record.plies,
+            outcome=record.outcome,
+            reason=record.reason,
+            version_min=oldest,
+            version_max=newest,
+            data=job.data,
+            is_old=0 < self._stale_versions < behind,
+        )

@@ -165,15 +165,17 @@ class Learning:
         first = reader.first_of_newest(capacity, newest, self.trains_on)
         if 0 < self._last_seq < newest:
             first = min(first, reader.first_of_newest(capacity, self._last_seq, self.trains_on))
-        known = self._last_seq
+        known, old = self._last_seq, reader.old_between(first, newest)
         for seq, data in reader.games(first, newest):
+            self._last_seq = seq
+            if seq in old:
+                continue
             try:
                 record = from_bytes(data)
                 self._add(record, pays=seq > known)
             except ValueError as error:
                 # Stored by another version, or under settings with longer games: still there, not used.
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
-            self._last_seq = seq
 
     def turn(self, games: Sequence[GameRecord], last_seq: int, positions: int) -> Turn:
         """Add `games` and make steps for a while.

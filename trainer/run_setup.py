@@ -94,7 +94,9 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         learning = Learning(*begun)
         if not learning.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)
-    intake = Intake(game, replace(Expected.of(settings, game), run=welcome.run_id), store)
+    # In rounds which games are trained on follows from their numbers alone.
+    stale = 0 if in_rounds else config.stale_versions
+    intake = Intake(game, replace(Expected.of(settings, game), run=welcome.run_id), store, stale)
     _warm(game, settings, intake, learning)
     log.info(
         "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",

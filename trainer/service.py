@@ -33,6 +33,7 @@ from protocol.records import GameRecord
 from runtime.aio import Stop
 from runtime.connection import Connection
 from runtime.exits import Exit, Fatal
+from runtime.logs import Repeated
 from runtime.sockets import BULK_LIMIT, new_context
 from trainer.config import TrainerConfig
 from trainer.curves import Curves
@@ -104,6 +105,7 @@ class Service:
             1, "learning", initializer=prepare_thread, initargs=(cpu_threads(config),)
         )
         self._figures = Figures(time.monotonic())
+        self._warn = Repeated(log)
 
     async def main(self, stop: Stop) -> None:
         """Train until asked to stop."""
@@ -220,6 +222,9 @@ class Service:
                 self._figures.resignation = run.resignation.as_dict()
                 self._acknowledge(result.done, run.resignation)
                 self._fresh.extend(result.games)
+                if result.old:
+                    text = f"{result.old} games are stored but not trained on: see --stale-versions"
+                    self._warn.warning("old games", text, time.monotonic())
                 watch.on_games(result.games, 0 if self._gated else self._server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()

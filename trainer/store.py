@@ -54,6 +54,7 @@ CREATE TABLE IF NOT EXISTS games(
     data BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS games_totals ON games(source, version_min, version_max, outcome, reason, plies);
+CREATE TABLE IF NOT EXISTS old_games(seq INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS rejects(
     seq INTEGER PRIMARY KEY,
     uid BLOB NOT NULL,
@@ -86,6 +87,8 @@ class Entry:
     version_min: int
     version_max: int
     data: bytes
+    is_old: bool = False
+    """Stored but not trained on: its weights were too far behind when it came."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +114,15 @@ class Totals:
     outcomes: Counter[int] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     positions: int = 0
+    newest_version: int = 0
+    """Of all games."""
 
     def add(
         self, source: str, versions: tuple[int, int], outcome: int, reason: str, plies: int, games: int = 1
     ) -> None:
         self.games[source] += games
         self.versions[source].update(versions)
+        self.newest_version = max(self.newest_version, *versions)
         self.outcomes[outcome] += games
         self.reasons[reason] += games
         self.positions += plies
@@ -246,6 +252,8 @@ class Store:
         )
         execute(_INSERT, row)
         if self._connection.changes():
+            if entry.is_old:
+                execute("INSERT INTO old_games VALUES (?)", (self._connection.last_insert_rowid(),))
             return STORED
         known = execute("SELECT sha256 FROM games WHERE uid = ?", (entry.uid,)).fetchone()[0]
         if known == entry.sha256:
@@ -280,14 +288,14 @@ class StoreReader:
     ) -> int:
         """`seq` from which on the games up to `last` hold at least `positions` positions, or 1.
 
-        Only games whose uid `counts` are counted.
+        Only games whose uid `counts` and that are trained on are counted.
         """
-        total = 0
+        total, old = 0, self.old_between(1, last)
         rows = self._connection.execute(
             "SELECT seq, uid, plies FROM games WHERE seq <= ? ORDER BY seq DESC", (last,)
         )
         for seq, uid, plies in rows:
-            total += plies if counts(uid) else 0
+            total += plies if counts(uid) and seq not in old else 0
             if total >= positions:
                 return int(seq)
         return 1
@@ -299,6 +307,15 @@ class StoreReader:
         )
         for seq, data in rows:
             yield int(seq), self._decompressor.decompress(data, max_output_size=MAX_RECORD)
+
+    def old_between(self, first: int, last: int) -> frozenset[int]:
+        """`seq` of those games among `first .. last` that are not trained on. None in a store of an older
+        version that no trainer has opened since."""
+        known = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'old_games'").fetchone()
+        if known is None:
+            return frozenset()
+        rows = self._connection.execute("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", (first, last))
+        return frozenset(int(seq) for (seq,) in rows)
 
     def count_between(self, first: bytes, end: bytes) -> int:
         """Games whose uids are from `first` up to but without `end`."""

@@ -88,3 +88,34 @@ def test_a_refusal_is_told_only_when_it_is_on_the_disk(intake: Intake, tmp_path:
     other.execute("ROLLBACK")
     assert sorted(done.status for done in intake.process(jobs, 0).done) == ["rejected", "stored"]
     assert intake.rejected == {"wrong_outcome": 1}
+
+
+def played_with(record: GameRecord, version: int) -> Job:
+    return job(dataclasses.replace(record, versions=np.full(record.plies, version, np.uint32)))
+
+
+def test_games_that_are_too_old_are_stored_and_not_trained_on(tmp_path: Path) -> None:
+    """Age is in versions behind the newest game in the store, so that a restart decides no other way."""
+    store = Store(tmp_path / "games.db", GAME.name)
+    intake = Intake(GAME, Expected("", 9, 20), store, stale_versions=10)
+    jobs = [played_with(game(seed), version) for seed, version in enumerate((50, 40, 39, 50))]
+    first = intake.process(jobs[:1], newest_version=60)
+    second = intake.process(jobs[1:], newest_version=60)
+    assert [done.status for done in first.done + second.done] == ["stored"] * 4
+    assert [record.uid for record in first.games + second.games] == [jobs[at].uid for at in (0, 1, 3)]
+    assert (first.old, second.old) == (0, 1)
+    store.close()
+    again = Intake(GAME, Expected("", 9, 20), Store(tmp_path / "games.db", GAME.name), stale_versions=10)
+    late = played_with(game(9), 39)
+    assert (again.process([late, jobs[2]], 60).old, again.process([played_with(game(8), 40)], 60).old) == (
+        1,
+        0,
+    )
+    reader = StoreReader(tmp_path / "games.db")
+    assert sorted(reader.old_between(1, 99)) == [3, 5]
+    assert reader.old_between(4, 4) == frozenset()
+
+
+def test_games_of_any_age_are_trained_on_where_no_age_is_set(intake: Intake) -> None:
+    result = intake.process([played_with(game(1), 5000)], 5000)
+    assert (intake.process([played_with(game(2), 0)], 5000).old, result.old) == (0, 0)

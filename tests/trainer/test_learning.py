@@ -384,3 +384,24 @@ def test_symmetries_are_seen_by_default_where_there_are_any(tmp_path: Path) -> N
         len(learning(tmp_path / mode, symmetric=mode)._sampler._cell_maps) for mode in ("auto", "on", "off")
     ]
     assert maps == [8, 8, 1]
+
+
+def test_games_that_were_too_old_do_not_come_back_into_the_window(tmp_path: Path) -> None:
+    """After a restart the window is the same: they are neither in it nor counted when it is filled."""
+    records = games(60)
+    entries = [
+        Entry(r.uid, bytes(32), "workers", r.plies, r.outcome, r.reason, 0, 0, to_bytes(r), number % 2 == 1)
+        for number, r in enumerate(records)
+    ]
+    store = Store(tmp_path / "games.db", GAME.name)
+    store.commit(entries)
+    store.close()
+    before, after = learning(tmp_path / "a"), learning(tmp_path / "b")
+    before.turn(records[::2], 60, 10**6)
+    fill(after, tmp_path / "games.db", 60)
+    played = [
+        window.rings.action[np.arange(window.first_position, window.next_position) % window.capacity]
+        for window in (before.window, after.window)
+    ]
+    assert len(played[0]) > 150
+    np.testing.assert_array_equal(played[1], played[0])
