@@ -18,7 +18,6 @@ from protocol.messages import (
     GetWeights,
     Goodbye,
     Message,
-    Pong,
     PutGame,
     PutWeights,
     Refused,
@@ -99,20 +98,13 @@ class BulkService:
         present = self.trainer
         if present is not None and present.number == session.number:
             return None
-        if present is not None and self._is_rival(present, session):
+        if present is not None and _are_rivals(present, session):
             return _ANOTHER_TRAINER
         self.trainer = session
         self._carry_out(self.relay.trainer_joined())
         if present is not None and present.peer != session.peer:
             self.port.end(present, _ANOTHER_TRAINER)
         return None
-
-    def _is_rival(self, present: Session, session: Session) -> bool:
-        """Whether `present` is another trainer that is still there: one whose connection is gone, because it
-        was killed or does not answer the door's PINGs, cannot be sent to."""
-        if present.peer == session.peer or _is_same(present.hello.secret, session.hello.secret):
-            return False
-        return self.port.send(peer_of(present), Pong())
 
     def session_ended(self, session: Session) -> None:
         if self.trainer is not None and self.trainer.number == session.number:
@@ -269,6 +261,12 @@ _ANOTHER_TRAINER = Goodbye(
     "(one whose machine has vanished is forgotten within a minute)",
     TRAINER_RETRY,
 )
+
+
+def _are_rivals(present: Session, session: Session) -> bool:
+    """Whether two sessions are of two trainers. One whose connection has ended, or does not answer the door's
+    PINGs, has no session any more."""
+    return present.peer != session.peer and not _is_same(present.hello.secret, session.hello.secret)
 
 
 def _is_same(secret: bytes, other: bytes) -> bool:

@@ -314,8 +314,8 @@ class Front:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
-            timers = (self.leaf.port.expire, self.leaf.tick, self.bulk.port.expire, self.bulk.tick, self.store.save)
-            for due in timers:
+            leaf, bulk = self.leaf, self.bulk
+            for due in (leaf.port.expire, leaf.tick, bulk.port.expire, bulk.tick, self.store.save):
                 with self.figures.faults.survived("timers", now):
                     due(now)
 

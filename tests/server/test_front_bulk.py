@@ -31,7 +31,6 @@ from protocol.messages import (
     GetWeights,
     Goodbye,
     Hello,
-    Pong,
     PutGame,
     PutWeights,
     Refused,
@@ -42,6 +41,7 @@ from protocol.messages import (
     Welcome,
     decode,
 )
+from protocol.sessions import Session
 from runtime.aio import first_cause
 from runtime.connection import Connection
 from runtime.exits import Fatal
@@ -148,7 +148,6 @@ def test_a_trainer_is_known_by_its_secret_and_not_by_its_name(play: Play) -> Non
             goodbye = (await peer.receive(Goodbye))[0]
             assert (goodbye.code, goodbye.retry_after) == (Code.TRAINER_ALREADY_PRESENT, TRAINER_RETRY)
             assert "host:1" not in goodbye.reason
-            await first.receive(Pong)
         again.send(hello("host:1", b"s" * 32))
         await again.receive(Welcome)
         assert (await first.receive(Goodbye))[0].code == Code.TRAINER_ALREADY_PRESENT
@@ -183,7 +182,6 @@ def test_two_trainers_without_a_secret_are_two(play: Play) -> None:
         await first.join("trainer", "host:1")
         second.send(hello("host:1"))
         await second.receive(Goodbye)
-        await first.receive(Pong)
         assert (await first.status())["sessions"]["trainer"] == 1
 
     play(scenario)
@@ -212,7 +210,6 @@ def test_an_impostors_acknowledgements_and_weights_do_nothing(play: Play) -> Non
         player.send(forged)
         assert (await player.receive(Refused))[0].code == Code.ROLE_NOT_ALLOWED
         assert (await worker.status())["games_acked"] == 0
-        await trainer.receive(Pong)
         trainer.send(RelayAck([(game.peer, GameAck(game.uid, "duplicate"))]))
         assert (await worker.receive(GameAck))[0] == GameAck(b"w" * 16, "duplicate")
         assert (await worker.status())["trainer"] == {}
@@ -227,9 +224,16 @@ def test_a_second_trainer_waits_and_takes_over(play: Play, monkeypatch: pytest.M
     monkeypatch.setattr(bulk_service, "_ANOTHER_TRAINER", wait)
 
     async def scenario(bench: Bench) -> None:
-        first = Peer(bench, "bulk")
+        first, refused, joined = Peer(bench, "bulk"), asyncio.Semaphore(0), asyncio.Event()
         await first.join("trainer", "host:1")
-        joined = asyncio.Event()
+        admit = bench.front.bulk.admit_trainer
+
+        def counted(session: Session) -> Goodbye | None:
+            if (answer := admit(session)) is not None:
+                refused.release()
+            return answer
+
+        monkeypatch.setattr(bench.front.bulk, "admit_trainer", counted)
         second = Connection(
             bench.context,
             bench.endpoints["bulk"],
@@ -239,8 +243,8 @@ def test_a_second_trainer_waits_and_takes_over(play: Play, monkeypatch: pytest.M
         )
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
             task = group.create_task(second.run())
-            await first.receive(Pong)
-            await first.receive(Pong)
+            await refused.acquire()
+            await refused.acquire()
             assert not joined.is_set()
             if end == "bye":
                 first.send(Bye())
