@@ -14,6 +14,7 @@ BENCHMARKS = {
     "analyse": "positions/s of azplay analyse, and how full its batches are",
     "loop": "evals/s of the running system over those of the bare network",
     "ingest": "games/s verified, committed and acknowledged",
+    "filling": "games/s from the store into the window at a start",
     "sampler": "training samples/s from a window of 20 million positions",
     "records": "bytes and microseconds of a game record",
     "remote_evaluator": "a worker's processor time per leaf that travels",

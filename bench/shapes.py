@@ -30,7 +30,6 @@ from net.weights import load
 from play.nets import load_net
 from play.truth.measuring import measure as measure_errors
 from play.truth.rows import rows_for
-from protocol.records import from_bytes
 from runtime.exits import Exit, Fatal, guarded
 from runtime.nearest import nearest
 from runtime.runs import RunFolder
@@ -88,8 +87,7 @@ def lessons(run: Path) -> Lessons:
     game, history = get_game(about["game"]), about["history"]
     window, held_out = Window(game, WINDOW), HeldOut(game, HELD_OUT, WINDOW, 0.0)
     reader = StoreReader(run / "games.db")
-    for _, data in reader.games(reader.first_of_newest(WINDOW, NEWEST), NEWEST):
-        record = from_bytes(data)
+    for _, record in reader.records(game, reader.first_of_newest(WINDOW, NEWEST), NEWEST):
         (held_out.window if held_out.takes(record) else window).add(record)
     reader.close()
     return Lessons(game, history, Sampler(game, history, symmetric=bool(game.symmetries)), window, held_out)

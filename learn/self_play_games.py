@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from play.games.reading import GamesFile, Range, Stored
+from games import get_game
+from play.games.reading import GamesFile, Range
+from protocol.records import BadRecord
 from runtime.runs import RunFolder
+from runtime.stored_games import Damaged, Stored
 
 SPANS = 10
 
@@ -33,12 +37,23 @@ def spans(folder: RunFolder) -> list[Span]:
     """
     file = GamesFile(folder.games)
     try:
-        games = [game for game in file.games(Range(), with_data=True) if game.record().start == ""]
+        games = list(_from_the_usual_start(file))
     finally:
         file.close()
     size = max(1, -(-len(games) // SPANS))
     began = games[0].received_at if games else 0.0
     return [_span(games[first : first + size], began) for first in range(0, len(games), size)]
+
+
+def _from_the_usual_start(file: GamesFile) -> Iterator[Stored]:
+    """Damaged games are left out, and named in the log."""
+    game, damaged = get_game(file.game), Damaged()
+    for stored in file.games(Range(), with_data=True):
+        try:
+            if stored.record(game).start == "":
+                yield stored
+        except BadRecord as error:
+            damaged.note(stored, error)
 
 
 def _span(games: list[Stored], began: float) -> Span:

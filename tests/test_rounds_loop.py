@@ -56,7 +56,7 @@ class Loop:
     def begin_training(self, turn_seconds: float = 0.5) -> None:
         """A new trainer process."""
         self.intake = Intake(GAME, Expected.of(SETTINGS, GAME), self.store)
-        rounds = Rounds(ROUND, SETTINGS.seed, StoreReader(self.folder / "games.db"))
+        rounds = Rounds(GAME, ROUND, SETTINGS.seed, StoreReader(self.folder / "games.db"))
         self.learning = LearningInRounds(CONFIG, GAME, 1, "tiny", self.folder, rounds)
         self.learning.fill(rounds.reader, self.store.newest)
         self.learning.turn_seconds = turn_seconds

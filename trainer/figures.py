@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from runtime.stored_games import Damaged
 from runtime.stretches import Stretch
 from trainer.game_figures import figures_of_games, rounded
 from trainer.learning import Turn
@@ -31,7 +32,11 @@ class Figures:
     """Newest version the server has stored."""
     samples: int = 0
     architecture: str = ""
+    filling: str = ""
+    """What is waited for before the first turn, while the window is filled."""
     rejected: Mapping[str, int] = field(default_factory=dict)
+    damaged: Damaged | None = None
+    """Stored games that could not be read again."""
     probe_values: Mapping[str, float] = field(default_factory=dict)
     """What the network published last says of positions whose value is known."""
     newest_games: Mapping[str, Any] = field(default_factory=lambda: figures_of_games(Stretch(), None))
@@ -41,10 +46,11 @@ class Figures:
     resignation: Mapping[str, float | int | None] = field(default_factory=dict)
     """Threshold and mistakes (`trainer.resign_threshold`), empty when nobody resigns."""
 
-    def begin(self, totals: Totals, rejected: Mapping[str, int], architecture: str) -> None:
-        """The run is open; `rejected` is counted up by whoever checks games."""
+    def begin(self, totals: Totals, rejected: Mapping[str, int], damaged: Damaged, architecture: str) -> None:
+        """The run is open; `rejected` and `damaged` are counted up by whoever checks games."""
         self.games_before = totals.games.total()
         self.rejected = rejected
+        self.damaged = damaged
         self.architecture = architecture
 
     def on_turn(self, turn: Turn, samples: int) -> None:
@@ -90,7 +96,8 @@ class Figures:
             "weights_version": self.weights_version,
             "rejected": dict(self.rejected),
             "architecture": self.architecture,
-            "waiting_for": self.turn.waiting_for if self.turn else "",
+            "damaged": self.damaged.count if self.damaged else 0,
+            "waiting_for": self.turn.waiting_for if self.turn else self.filling,
             "alerts": list(self.alerts),
             "resignation": dict(self.resignation),
         }
@@ -110,6 +117,8 @@ def log_line(figures: Mapping[str, Any]) -> str:
     )
     if figures["rejected"]:
         line += f", rejected {figures['rejected']}"
+    if figures["damaged"]:
+        line += f", {figures['damaged']} damaged games left out"
     return line + (f"; waiting for {figures['waiting_for']}" if figures["waiting_for"] else "")
 
 

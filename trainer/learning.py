@@ -14,7 +14,7 @@ import numpy as np
 
 from games.spec import Game
 from net.architectures import named
-from protocol.records import GameRecord, from_bytes
+from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
 from trainer import checkpoint
 from trainer.beginnings import check_heads, new_network
@@ -115,6 +115,10 @@ class Learning:
         self._last_seq = 0
         self.has_checkpoint = False
         """Whether a restart goes on from here, or from not long ago, and not from nothing."""
+        self._filled: int | None = None
+        """`seq` up to which stored games were looked at; None before `fill`."""
+        self._known = 0
+        """`seq` of the newest game that had paid for its steps before the restart."""
         found = checkpoint.load_newest(folder, game, history)
         played = found.network if found else new_network(config, game, history, preset)
         trained = found.trained if found else None
@@ -156,26 +160,38 @@ class Learning:
         """Compile now (some seconds the first time) and not at the first step."""
         self._sampler.warm(record)
 
-    def fill(self, reader: StoreReader, newest: int) -> None:
-        """Take the newest stored games into the window, as they stood there before the restart.
+    def fill(self, reader: StoreReader, newest: int, most: int = 0) -> bool:
+        """Take stored games into the window, as they stood there before the restart.
 
-        Games up to the checkpoint's come first, so the window is the same; later ones follow.
+        Games up to the checkpoint's come first, so the window is the same; later ones follow. A call looks at
+        `most` games (0: at all of them) and the next one goes on behind them, to a later `newest` perhaps.
+        True once all games up to `newest` are in.
         """
+        if self._filled is None:
+            self._last_seq = min(self._last_seq, newest)
+            self._known = self._last_seq
+            self._filled = self._first_wanted(reader, newest) - 1
+        end = min(newest, self._filled + most) if most else newest
+        old = reader.old_between(self._filled + 1, end)
+        for seq, record in reader.records(self._game, self._filled + 1, end):
+            if seq in old:
+                continue
+            try:
+                self._add(record, pays=seq > self._known)
+            except ValueError as error:
+                # Stored under settings with longer games: still there, not used.
+                log.warning("game %d of the store is left out of the window: %s", seq, error)
+        self._filled = max(self._filled, end)
+        self._last_seq = max(self._last_seq, self._filled)
+        return self._filled >= newest
+
+    def _first_wanted(self, reader: StoreReader, newest: int) -> int:
+        """`seq` of the oldest game that the window had room for at the checkpoint, or has now."""
         capacity = self.window.capacity
         first = reader.first_of_newest(capacity, newest, self.trains_on)
         if 0 < self._last_seq < newest:
             first = min(first, reader.first_of_newest(capacity, self._last_seq, self.trains_on))
-        known, old = self._last_seq, reader.old_between(first, newest)
-        for seq, data in reader.games(first, newest):
-            self._last_seq = seq
-            if seq in old:
-                continue
-            try:
-                record = from_bytes(data)
-                self._add(record, pays=seq > known)
-            except ValueError as error:
-                # Stored by another version, or under settings with longer games: still there, not used.
-                log.warning("game %d of the store is left out of the window: %s", seq, error)
+        return first
 
     def turn(self, games: Sequence[GameRecord], last_seq: int, positions: int) -> Turn:
         """Add `games` and make steps for a while.

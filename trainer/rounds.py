@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from games.spec import Game
-from protocol.records import GameRecord, from_bytes
+from protocol.records import GameRecord
 from protocol.rounds import uid_of
 from trainer.config import TrainerConfig
 from trainer.learning import Learning, Turn
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 class Rounds:
     """The rounds of one run, in its store."""
 
+    game: Game
     games: int
     """In a round."""
     seed: int
@@ -43,7 +44,7 @@ class Rounds:
 
     def records(self, first: int, end: int) -> list[GameRecord]:
         """The games number `first` to `end - 1`, in this order."""
-        return [from_bytes(data) for data in self.reader.between(*self._uids(first, end))]
+        return list(self.reader.between(self.game, *self._uids(first, end)))
 
     def _uids(self, first: int, end: int) -> tuple[bytes, bytes]:
         return uid_of(self.seed, first), uid_of(self.seed, end)
@@ -71,13 +72,17 @@ class LearningInRounds(Learning):
         self.round_games = rounds.games
         super().__init__(config, game, history, preset, folder)
 
-    def fill(self, reader: StoreReader, newest: int) -> None:  # noqa: ARG002
+    def fill(self, reader: StoreReader, newest: int, most: int = 0) -> bool:  # noqa: ARG002
         """The window as it stood at the checkpoint; later games are taken in round by round."""
+        if self._filled is not None:
+            return True
+        self._filled = newest
         taken = self._last_seq
         for record in self._rounds.records(self._rounds.first_of_newest(self, taken), taken):
             self._add(record, pays=False)
         self._positions = self._rounds.positions(taken)
         self._grow(self._positions)
+        return True
 
     def turn(self, games: Sequence[GameRecord], last_seq: int, positions: int) -> Turn:  # noqa: ARG002
         """Go on for a while; what came in is looked up in the store."""

@@ -13,7 +13,7 @@ import numpy as np
 from games import get_game
 from games.spec import Game
 from protocol.messages import Welcome
-from protocol.records import GameRecord, from_bytes
+from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
@@ -64,7 +64,7 @@ def settings_of(welcome: Welcome) -> SelfPlaySettings:
 
 
 def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
-    """Open or make the run folder, and fill the window with what was stored before.
+    """Open or make the run folder. The window is empty yet: `Learning.fill`, which may take minutes.
 
     Raises Fatal: unknown game, a folder of another game or with another trainer in it, settings that cannot
     be, a network from nothing that would replace a trained one.
@@ -88,7 +88,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     reader = StoreReader(folder.games)
     begun = (config, game, history, welcome.network, folder.checkpoints)
     if in_rounds:
-        rounds = Rounds(settings.round_games, settings.seed, reader)
+        rounds = Rounds(game, settings.round_games, settings.seed, reader)
         learning: Learning = LearningInRounds(*begun, rounds)
     else:
         learning = Learning(*begun)
@@ -107,10 +107,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         learning.window.capacity,
         learning.window.bytes_per_position,
     )
-    learning.fill(reader, store.newest)
     resignation = resign_threshold(settings, game, reader, store.newest)
-    if learning.window.positions:
-        log.info("%d positions are back in the window", learning.window.positions)
     if welcome.weights is not None and welcome.weights.step > learning.step and not in_rounds:
         log.warning(
             "the server plays with weights of step %d; training goes on from step %d, and what it publishes "
@@ -128,8 +125,8 @@ def resign_threshold(
     threshold = ResignThreshold(settings.resign_value, settings.resign_mistakes, Movers(game))
     if threshold.is_on and settings.resign_play_on > 0:
         count = min(MOST_READ, int(PLAYED_ON_GAMES / settings.resign_play_on))
-        for _seq, data in reader.games(max(1, newest - count + 1), newest):
-            threshold.on_game(from_bytes(data))
+        for _seq, record in reader.records(game, max(1, newest - count + 1), newest):
+            threshold.on_game(record)
         log.info("resignation: %s", threshold.as_dict())
     return threshold
 

@@ -57,6 +57,10 @@ FRESH_LIMIT = 8192
 """Stored games that may wait for the training thread before new ones are sent back."""
 SAVE_AGAIN = 30.0
 """Seconds after which a checkpoint that the disk did not take is tried again."""
+GAMES_PER_FILL = 1000
+"""Stored games read at a time while the window is filled: each a short query, or SQLite's log would grow."""
+CATCH_UP = 2048
+"""Games that the store may be ahead of the window when new ones begin to wait in memory."""
 STATUS_SECONDS = 2.0
 LOG_SECONDS = 30.0
 LAST_WEIGHTS = 20.0
@@ -86,6 +90,8 @@ class Service:
         """Bounded by the ingest table."""
         self._fresh: deque[GameRecord] = deque()
         self._last_seq = 0
+        self._is_filled = False
+        """Whether games that are stored now go to training through memory (`_fill`)."""
         self._server_version = 0
         self._gated = False
         """Games lag behind the weights that are published, as they should."""
@@ -125,7 +131,9 @@ class Service:
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
         """Until asked to stop; then what is under way is finished and a checkpoint written."""
-        self._figures.begin(run.store.totals, run.intake.rejected, run.learning.architecture)
+        self._figures.begin(
+            run.store.totals, run.intake.rejected, run.reader.damaged, run.learning.architecture
+        )
         self._figures.weights_version = self._server_version
         self._published_step = run.learning.step
         self._figures.resignation = run.resignation.as_dict()
@@ -134,7 +142,7 @@ class Service:
         watch = Watch(run.game, self._config.alert_games)
         tasks = [
             group.create_task(self._take_games(run, watch, stop)),
-            group.create_task(self._train(run, stop)),
+            group.create_task(self._learn(run, stop)),
         ]
         reporting = group.create_task(self._report(run, watch, curves))
         self._work_came.set()
@@ -221,7 +229,8 @@ class Service:
                     run.resignation.on_game(record)
                 self._figures.resignation = run.resignation.as_dict()
                 self._acknowledge(result.done, run.resignation)
-                self._fresh.extend(result.games)
+                if self._is_filled:
+                    self._fresh.extend(result.games)
                 if result.old:
                     text = f"{result.old} games are stored but not trained on: see --stale-versions"
                     self._warn.warning("old games", text, time.monotonic())
@@ -236,6 +245,28 @@ class Service:
                 log.warning("%d acknowledgements were lost; those games come again", len(message.acks))
 
     # ---- training and weights out ----
+
+    async def _learn(self, run: Run, stop: Stop) -> None:
+        await self._fill(run, stop)
+        await self._train(run, stop)
+
+    async def _fill(self, run: Run, stop: Stop) -> None:
+        """Fill the window from the store. Games that come meanwhile are committed and acknowledged as ever.
+
+        They are read from the store in their turn, however many they are. Only at the end, when the store is
+        nearly caught up with, new ones begin to wait in memory for training, as they do from then on.
+        """
+        newest, positions = self._last_seq, 0
+        while not stop.finishing.is_set():
+            self._figures.filling = f"the window to be filled, {positions:,} positions so far"
+            done = await self._in_learning_thread(run.learning.fill, run.reader, newest, GAMES_PER_FILL)
+            positions = run.learning.window.positions
+            if done and self._is_filled:
+                log.info("%d positions are in the window", positions)
+                return
+            if done:
+                self._is_filled = self._last_seq - newest <= CATCH_UP
+                newest = self._last_seq
 
     async def _train(self, run: Run, stop: Stop) -> None:
         published_at = time.monotonic()

@@ -20,7 +20,10 @@ from typing import Any
 import apsw
 import zstandard
 
+from games.spec import Game
+from protocol.records import BadRecord, GameRecord
 from runtime.exits import Exit, Fatal
+from runtime.stored_games import COLUMNS, DATA, Damaged, Stored, damaged, readable, reading
 from trainer.store_errors import NO_DAMAGE
 
 log = logging.getLogger(__name__)
@@ -35,8 +38,14 @@ BUSY_TIMEOUT_MS = 2000
 """How long a foreign lock (a `sqlite3` shell) may hold up a commit before games are sent back."""
 REJECTS_WITH_DATA = 1000
 """Rejected games kept whole to look at; of later ones only the reason is kept."""
-MAX_RECORD = 8 * 1024 * 1024
-"""Bytes a stored game may unpack to, a guard against a damaged file."""
+PAGE = 4096
+"""Games a query, where only their length is asked for."""
+CACHE_BYTES = 64 << 20
+"""Of pages that the writer keeps (SQLite: 2 MB), beside those of the index of uids."""
+INDEX_BYTES = 42
+"""A game takes in the index of uids. They are random, so every game goes to another page of it."""
+CACHE_STEP = 1_000_000
+"""Games for which the cache has room ahead."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -135,6 +144,11 @@ def _connect(path: Path, *, read_only: bool) -> Any:
     return connection
 
 
+def cache_kib(games: int) -> int:
+    """KiB of pages to keep for so many games: 107,000 at first, 476,000 for ten million."""
+    return (CACHE_BYTES + games * INDEX_BYTES) // 1024
+
+
 class Store:
     """The writing side. Raises Fatal when the file cannot be opened or belongs to another game."""
 
@@ -144,21 +158,24 @@ class Store:
         try:
             self._connection = _connect(path, read_only=False)
             self._prepare(game)
+            self.totals = self._count()
+            self.newest = self._read_newest()
+            """`seq` of the newest game, 0 when there is none."""
+            self._size_cache()
         except NO_DAMAGE as error:
             raise Fatal(
                 f"cannot open the game store {path} at the moment: {error or 'out of memory'}. Free space or "
                 "memory, end what locks it, or make the folder writable; then start again.",
                 Exit.DISK,
             ) from error
+        except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
+            raise damaged(path, error) from error
         except apsw.Error as error:
             raise Fatal(
                 f"cannot open the game store {path}: {error}. "
                 "Check that the folder is writable, or move the file away to start a new one.",
                 Exit.BAD_DATA,
             ) from error
-        self.totals = self._count()
-        self.newest = self._read_newest()
-        """`seq` of the newest game, 0 when there is none."""
 
     def _prepare(self, game: str) -> None:
         execute = self._connection.execute
@@ -194,12 +211,17 @@ class Store:
     def _count(self) -> Totals:
         totals = Totals()
         rows = self._connection.execute(
-            "SELECT source, version_min, version_max, outcome, reason, sum(plies), count(*) FROM games "
-            "GROUP BY source, version_min, version_max, outcome, reason"
+            "SELECT CAST(source AS BLOB), version_min, version_max, outcome, CAST(reason AS BLOB), "
+            "sum(plies), count(*) FROM games GROUP BY source, version_min, version_max, outcome, reason"
         )
         for source, low, high, outcome, reason, plies, games in rows:
-            totals.add(source, (low, high), outcome, reason, plies, games)
+            totals.add(readable(source), (low, high), outcome, readable(reason), plies, games)
         return totals
+
+    def _size_cache(self) -> None:
+        """Room for the whole index of uids, or each game would read, and may write twice, a page of it."""
+        self._cached_for = self.totals.games.total() + CACHE_STEP
+        self._connection.execute(f"PRAGMA cache_size=-{cache_kib(self._cached_for)}")
 
     def _read_newest(self) -> int:
         return int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM games").fetchone()[0])
@@ -224,16 +246,14 @@ class Store:
             )
             return [RETRY] * (len(entries) + len(rejects))
         except apsw.Error as error:
-            raise Fatal(
-                f"the game store {self._path} is damaged: {error}. Restore it from a backup, or move it away "
-                "to start a new one; clients keep the games that were not acknowledged.",
-                Exit.BAD_DATA,
-            ) from error
+            raise damaged(self._path, error) from error
         self.newest = newest
         for entry, status in zip(entries, statuses, strict=True):
             if status == STORED:
                 versions = (entry.version_min, entry.version_max)
                 self.totals.add(entry.source, versions, entry.outcome, entry.reason, entry.plies)
+        if self.totals.games.total() > self._cached_for:
+            self._size_cache()
         return statuses + [REJECTED] * len(rejects)
 
     def _insert(self, entry: Entry) -> str:
@@ -277,11 +297,17 @@ class Store:
 
 
 class StoreReader:
-    """Reads stored games in order, beside a running writer."""
+    """Reads stored games in order, beside a running writer. One thread at a time may use it.
+
+    A row that is damaged is left out, named in the log and counted in `damaged`. Raises Fatal (BAD_DATA) when
+    the file itself is.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._connection = _connect(path, read_only=True)
-        self._decompressor = zstandard.ZstdDecompressor()
+        self._path = path
+        self.damaged = Damaged()
+        with reading(path):
+            self._connection = _connect(path, read_only=True)
 
     def first_of_newest(
         self, positions: int, last: int, counts: Callable[[bytes], bool] = lambda _: True
@@ -290,54 +316,73 @@ class StoreReader:
 
         Only games whose uid `counts` and that are trained on are counted.
         """
-        total, old = 0, self.old_between(1, last)
-        rows = self._connection.execute(
-            "SELECT seq, uid, plies FROM games WHERE seq <= ? ORDER BY seq DESC", (last,)
+        total = 0
+        sql = (
+            "SELECT seq, CAST(uid AS BLOB), CAST(plies AS INTEGER) FROM games WHERE seq <= ? "
+            "ORDER BY seq DESC LIMIT ?"
         )
-        for seq, uid, plies in rows:
-            total += plies if counts(uid) and seq not in old else 0
-            if total >= positions:
-                return int(seq)
+        # In pages: a reader that reads for long keeps SQLite from folding its log back into the file.
+        while rows := list(self._rows(sql, last, PAGE)):
+            old = self.old_between(rows[-1][0], last)
+            for seq, uid, plies in rows:
+                total += plies if counts(uid) and seq not in old else 0
+                if total >= positions:
+                    return int(seq)
+            last = rows[-1][0] - 1
         return 1
 
     def games(self, first: int, last: int) -> Iterator[tuple[int, bytes]]:
-        """`(seq, record)` of the games `first .. last`, oldest first."""
-        rows = self._connection.execute(
-            "SELECT seq, data FROM games WHERE seq BETWEEN ? AND ? ORDER BY seq", (first, last)
-        )
-        for seq, data in rows:
-            yield int(seq), self._decompressor.decompress(data, max_output_size=MAX_RECORD)
+        """`(seq, record)` of the games `first .. last`, oldest first; their bytes are those that came."""
+        for stored in self._stored("seq BETWEEN ? AND ? ORDER BY seq", first, last):
+            try:
+                yield stored.seq, stored.unpacked()
+            except BadRecord as error:
+                self.damaged.note(stored, error)
+
+    def records(self, game: Game, first: int, last: int) -> Iterator[tuple[int, GameRecord]]:
+        """`(seq, record)` of the games `first .. last`, oldest first; all are whole and of `game`."""
+        for stored in self._stored("seq BETWEEN ? AND ? ORDER BY seq", first, last):
+            try:
+                yield stored.seq, stored.record(game)
+            except BadRecord as error:
+                self.damaged.note(stored, error)
 
     def old_between(self, first: int, last: int) -> frozenset[int]:
         """`seq` of those games among `first .. last` that are not trained on. None in a store of an older
         version that no trainer has opened since."""
-        known = self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'old_games'").fetchone()
-        if known is None:
+        if not list(self._rows("SELECT 1 FROM sqlite_master WHERE name = 'old_games'")):
             return frozenset()
-        rows = self._connection.execute("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", (first, last))
+        rows = self._rows("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", first, last)
         return frozenset(int(seq) for (seq,) in rows)
 
     def count_between(self, first: bytes, end: bytes) -> int:
         """Games whose uids are from `first` up to but without `end`."""
-        found = self._connection.execute(
-            "SELECT count(*) FROM games WHERE uid >= ? AND uid < ?", (first, end)
-        ).fetchone()
-        return int(found[0])
+        ((count,),) = self._rows("SELECT count(*) FROM games WHERE uid >= ? AND uid < ?", first, end)
+        return int(count)
 
     def plies_between(self, first: bytes, end: bytes) -> list[tuple[bytes, int]]:
         """`(uid, plies)` of these games, by uid."""
-        rows = self._connection.execute(
-            "SELECT uid, plies FROM games WHERE uid >= ? AND uid < ? ORDER BY uid", (first, end)
+        rows = self._rows(
+            "SELECT uid, CAST(plies AS INTEGER) FROM games WHERE uid >= ? AND uid < ? ORDER BY uid",
+            first,
+            end,
         )
         return [(bytes(uid), int(plies)) for uid, plies in rows]
 
-    def between(self, first: bytes, end: bytes) -> Iterator[bytes]:
-        """The records of these games, by uid."""
-        rows = self._connection.execute(
-            "SELECT data FROM games WHERE uid >= ? AND uid < ? ORDER BY uid", (first, end)
-        )
-        for (data,) in rows:
-            yield self._decompressor.decompress(data, max_output_size=MAX_RECORD)
+    def between(self, game: Game, first: bytes, end: bytes) -> Iterator[GameRecord]:
+        """The records of these games, by uid; all are whole and of `game`."""
+        for stored in self._stored("uid >= ? AND uid < ? ORDER BY uid", first, end):
+            try:
+                yield stored.record(game)
+            except BadRecord as error:
+                self.damaged.note(stored, error)
+
+    def _stored(self, where: str, *bounds: int | bytes) -> Iterator[Stored]:
+        return map(Stored.of, self._rows(f"SELECT {COLUMNS}, {DATA} FROM games WHERE {where}", *bounds))
+
+    def _rows(self, sql: str, *bounds: int | bytes) -> Iterator[Any]:
+        with reading(self._path):
+            yield from self._connection.execute(sql, bounds)
 
     def close(self) -> None:
         self._connection.close()

@@ -89,7 +89,8 @@ def _show(games: GamesFile, config: GamesConfig) -> int:
     number = config.number or int(games.query("SELECT coalesce(max(seq), 0) FROM games")[0][0])
     stored = games.game_number(number)
     try:
-        _print(shown(get_game(games.game), stored, stored.record(), config.boards))
+        game = get_game(games.game)
+        _print(shown(game, stored, stored.record(game), config.boards))
     except (BadRecord, ValueError) as error:
         raise Fatal(f"game {number} of {games.path} is damaged: {error}", Exit.BAD_DATA) from error
     return int(Exit.OK)

@@ -18,10 +18,11 @@ from games import get_game
 from games.spec import Game
 from play.games.listing import RESULTS, versions
 from play.games.plies import Ply, plies
-from play.games.reading import GamesFile, Range, Stored
+from play.games.reading import GamesFile, Range
 from play.lines import GameLine
 from protocol.records import BadRecord, GameRecord
 from runtime.exits import Exit, Fatal
+from runtime.stored_games import Stored
 
 PGN_COLUMNS = 80
 
@@ -48,7 +49,7 @@ def _export_to(file: TextIO, games: GamesFile, wanted: Range, say: Callable[[str
     event = f"azselfplay {games.path.resolve().parent.name}"
     for stored in games.games(wanted, with_data=True):
         try:
-            record = stored.record()
+            record = stored.record(game)
             text = write(game, tags(event, stored, record), record)
         except (BadRecord, ValueError) as error:
             damaged += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from play.games.reading import Stored
+from runtime.stored_games import Stored
 
 RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
 """Outcome for the first player, as it is written in chess."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from games.spec import Game
 from play.games.listing import HEADER, RESULTS, listed
 from play.games.plies import Ply, plies
-from play.games.reading import Stored
 from play.lines import GameLine
 from protocol.records import GameRecord
+from runtime.stored_games import Stored
 
 CANDIDATES = 4
 """Moves listed with their visits."""

@@ -9,10 +9,11 @@ from games import get_game
 from games.spec import Game, State
 from play.games.listing import RESULTS, versions
 from play.games.plies import plies
-from play.games.reading import GamesFile, Stored
+from play.games.reading import GamesFile
 from play.lines import GameLine
 from play.report.drawing import svg_uri
 from protocol.records import BadRecord
+from runtime.stored_games import Stored
 
 PICTURES = 3
 """Boards a game, evenly spread, the last one after the last move."""
@@ -45,7 +46,7 @@ def sample_games(games: GamesFile) -> list[Shown]:
 
 
 def _shown(game: Game, stored: Stored, name: str) -> Shown:
-    record = stored.record()
+    record = stored.record(game)
     line = GameLine(game, record.start, record.max_plies)
     after = {-(-record.plies * (at + 1) // PICTURES) for at in range(PICTURES)}
     moves, boards = [], []

@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from games import get_game
 from games.spec import Game
-from play.games.reading import PAGE, GamesFile, Stored
+from play.games.reading import PAGE, GamesFile
 from play.report.bins import Binned
 from protocol.records import BadRecord, GameRecord
 from runtime.roots import RootSums
+from runtime.stored_games import Stored
 from runtime.stretches import Movers, Stretch
 
 VALUE_BINS = 20
@@ -86,7 +87,7 @@ def take_sample(games: GamesFile, binned: Binned, most: int) -> Sample:
         if one.games >= most:
             continue
         try:
-            record = stored.record()
+            record = stored.record(game)
             first_mover = movers(record.start)
         except (BadRecord, ValueError):
             damaged += 1

@@ -84,14 +84,17 @@ def to_text(found: Sequence[Mistakes]) -> str:
 
 
 def _records(games: GamesFile, settings: MistakesConfig) -> Iterator[GameRecord]:
+    from games import get_game
     from play.games.reading import Range
     from protocol.records import BadRecord
+    from runtime.stored_games import Damaged
 
+    game, damaged = get_game(games.game), Damaged()
     wanted = Range(last=settings.last, newest=settings.games)
     for number, stored in enumerate(games.games(wanted, with_data=True), 1):
         try:
-            yield stored.record()
+            yield stored.record(game)
         except BadRecord as error:
-            raise Fatal(f"game {stored.seq} of {games.path} {error}", Exit.BAD_DATA) from error
+            damaged.note(stored, error)
         if number % PROGRESS_EVERY == 0:
             print(f"{number} games", file=sys.stderr, flush=True)

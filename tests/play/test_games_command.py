@@ -96,7 +96,7 @@ def test_a_run_is_found_by_its_name(run: Path) -> None:
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     """With what to do, instead of a traceback."""
     (tmp_path / "games.db").write_bytes(b"not a database" * 100)
-    with pytest.raises(Fatal, match="cannot read the games"):
+    with pytest.raises(Fatal, match="file is not a database"):
         games_file(str(tmp_path), tmp_path)
 
 

@@ -10,10 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import apsw
 import numpy as np
 import pytest
-import zstandard
+from games_runs import entry
 
 from games import get_game
 from games.spec import Game
@@ -33,10 +32,10 @@ from play.rating.plots import LadderPoint
 from play.rating.points import open_run, points_of
 from play.rating.scaling import Scaling, ScalingConfig, find_network
 from protocol.records import GameRecord
-from protocol.records import to_bytes as record_bytes
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
+from trainer.store import STORED, Store
 
 ROOT = Path(__file__).resolve().parents[2]
 GAME = get_game("tic_tac_toe")
@@ -68,12 +67,11 @@ def add_weights(run: RunFolder, version: int) -> None:
 
 def add_games(run: RunFolder, versions: list[int]) -> None:
     """Games as the trainer stores them; the first player opens in the cell of the version's number."""
-    connection = apsw.Connection(str(run.games))
-    connection.execute("CREATE TABLE games(seq INTEGER PRIMARY KEY, version_max INTEGER, data BLOB)")
-    for version in versions:
+    store = Store(run.games, GAME.name)
+    for number, version in enumerate(versions):
         actions = np.array([version, 8], np.uint16)
         record = GameRecord(
-            uid=bytes(16),
+            uid=number.to_bytes(16),
             game=GAME.name,
             start="",
             max_plies=9,
@@ -88,9 +86,8 @@ def add_games(run: RunFolder, versions: list[int]) -> None:
             outcome=1,
             reason="three",
         )
-        data = zstandard.compress(record_bytes(record))
-        connection.execute("INSERT INTO games(version_max, data) VALUES (?, ?)", (version, data))
-    connection.close()
+        assert store.commit([entry(record)]) == [STORED]
+    store.close()
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from trainer.store import (
     Reject,
     Store,
     StoreReader,
+    cache_kib,
 )
 
 
@@ -84,6 +85,19 @@ def test_window_is_filled_from_the_newest_games(store: Store, tmp_path: Path) ->
     assert reader.first_of_newest(positions=25, last=10) == 8
     assert reader.first_of_newest(positions=20, last=5) == 4
     assert reader.first_of_newest(positions=1000, last=10) == 1
+
+
+def test_the_cache_has_room_for_the_index_of_uids_and_grows_with_it(store: Store) -> None:
+    """27 bytes an entry in pages that random uids leave 31 % empty; 10 million games take some 390 MB."""
+
+    def in_force() -> int:
+        return -int(store._connection.execute("PRAGMA cache_size").fetchone()[0])
+
+    assert in_force() == cache_kib(1_000_000)
+    store.totals.games["clients"] = 10_000_000
+    store.commit([entry(1)])
+    assert in_force() == cache_kib(11_000_001) > 11_000_001 * 27 / 0.69 / 1024
+    assert in_force() < 600_000
 
 
 def test_store_of_another_game_is_refused(store: Store, tmp_path: Path) -> None:

@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from games_runs import entry
 
 from bench.random_games import random_game
 from games import get_game
-from protocol.records import GameRecord, to_bytes
+from protocol.records import GameRecord
 from protocol.rounds import uid_of
 from runtime.exits import Exit, Fatal
 from trainer.config import TrainerConfig
 from trainer.learning import Learning
 from trainer.rounds import LearningInRounds, Rounds
-from trainer.store import Entry, Store, StoreReader
+from trainer.store import Store, StoreReader
 
 torch.set_num_threads(1)
 
@@ -40,9 +41,7 @@ def games(rounds: int) -> list[GameRecord]:
 
 
 def put(store: Store, records: list[GameRecord]) -> None:
-    store.commit(
-        [Entry(r.uid, bytes(32), "workers", r.plies, r.outcome, r.reason, 0, 0, to_bytes(r)) for r in records]
-    )
+    store.commit([entry(record) for record in records])
 
 
 class Trainer:
@@ -57,7 +56,7 @@ class Trainer:
 
     def begin(self) -> None:
         """As a new process: all it knows is on the disk."""
-        rounds = Rounds(ROUND, SEED, StoreReader(self.folder / "games.db"))
+        rounds = Rounds(GAME, ROUND, SEED, StoreReader(self.folder / "games.db"))
         self.learning = LearningInRounds(self.config, GAME, 1, "tiny", self.folder, rounds)
         self.learning.fill(rounds.reader, self.store.newest)
 

@@ -1,0 +1,174 @@
+"""Rows of a games.db, checked before anybody uses them, and what to say when the file itself is damaged.
+
+A disk may give back other bytes than were written to it, and a file may be edited by hand. Training replays
+records in jitted code, which does not look where an action leads; so no record leaves this module unless its
+bytes have the hash they were stored with and its numbers are those of the game.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import zstandard
+
+from games.spec import Game
+from protocol.messages import MAX_RECORD
+from protocol.records import BadRecord, GameRecord, check_bounds, from_bytes, sha256
+from runtime.exits import Exit, Fatal
+
+log = logging.getLogger(__name__)
+
+COLUMNS = (
+    "seq, CAST(uid AS BLOB), CAST(sha256 AS BLOB), CAST(source AS BLOB), plies, outcome, "
+    "CAST(reason AS BLOB), version_min, version_max, received_at"
+)
+"""What `Stored.of` takes, of the table `games`; `CAST(data AS BLOB)` follows where records are wanted. Blobs,
+because damaged text need not be UTF-8 and would end the query."""
+DATA = "CAST(data AS BLOB)"
+NAMED_IN_LOG = 100
+"""Damaged games that are named one by one; later ones are only counted."""
+REMEMBERED = 100_000
+"""Damaged games that are told apart, so that one that is read twice counts once."""
+
+_DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeError)
+
+
+_LOCAL = threading.local()
+
+
+def _decompressor() -> zstandard.ZstdDecompressor:
+    """One a thread: making one costs more than unpacking a game."""
+    found: zstandard.ZstdDecompressor | None = getattr(_LOCAL, "decompressor", None)
+    if found is None:
+        found = _LOCAL.decompressor = zstandard.ZstdDecompressor()
+    return found
+
+
+def readable(text: bytes) -> str:
+    """Text of the store, with a mark for each byte that damage made unreadable."""
+    return text.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A row of the table: what the trainer noted when it took the game."""
+
+    seq: int
+    uid: bytes
+    sha256: bytes
+    source: str
+    plies: int
+    outcome: int
+    reason: str
+    version_min: int
+    version_max: int
+    received_at: float
+    data: bytes = b""
+    """Compressed record, if it was asked for."""
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Stored:
+        """From a row of COLUMNS, with DATA behind them or not. Damaged numbers stay what they are."""
+        blobs = {1, 2, 3, 6, 10}
+        columns: list[Any] = [bytes(value or b"") if at in blobs else value for at, value in enumerate(row)]
+        columns[3], columns[6] = readable(columns[3]), readable(columns[6])
+        return cls(*columns)
+
+    def unpacked(self) -> bytes:
+        """The record's bytes. BadRecord unless they have the hash that they were stored with."""
+        try:
+            # Else a damaged header makes the decompressor ask for as much memory as it says.
+            if zstandard.get_frame_parameters(self.data).content_size > MAX_RECORD:
+                raise BadRecord(f"cannot be unpacked: it is said to have more than {MAX_RECORD} bytes")
+            data = _decompressor().decompress(self.data, max_output_size=MAX_RECORD)
+        except zstandard.ZstdError as error:
+            raise BadRecord(f"cannot be unpacked: {error}") from error
+        if sha256(data) != self.sha256:
+            raise BadRecord("its hash is not the one it was stored with")
+        return data
+
+    def record(self, game: Game) -> GameRecord:
+        """The game. BadRecord unless it is whole, what the other columns say, and one of `game`."""
+        record = from_bytes(self.unpacked())
+        fault = self._unlike(record, game)
+        if fault is not None:
+            raise BadRecord(fault)
+        check_bounds(record, game.actions, game.max_legal)
+        return record
+
+    def _unlike(self, record: GameRecord, game: Game) -> str | None:
+        low, high = int(record.versions.min()), int(record.versions.max())
+        pairs = (
+            ("game", game.name, record.game),
+            ("uid", self.uid.hex(), record.uid.hex()),
+            ("plies", self.plies, record.plies),
+            ("outcome", self.outcome, record.outcome),
+            ("reason", self.reason, record.reason),
+            ("weights versions", (self.version_min, self.version_max), (low, high)),
+        )
+        for name, noted, found in pairs:
+            if noted != found:
+                return f"{name} is {found!r} in the record, but {noted!r} in the table"
+        return None
+
+
+@dataclass
+class Damaged:
+    """The rows that could not be used: named in the log, and counted once however often they are read."""
+
+    count: int = 0
+    _known: set[int] = field(default_factory=set)
+
+    def note(self, stored: Stored, error: Exception) -> None:
+        """A row was left out."""
+        if stored.seq in self._known:
+            return
+        self.count += 1
+        if len(self._known) < REMEMBERED:
+            self._known.add(stored.seq)
+        if self.count <= NAMED_IN_LOG:
+            uid = stored.uid.hex()
+            log.error("game %d of the store (uid %s) is damaged and left out: %s", stored.seq, uid, error)
+        if self.count == NAMED_IN_LOG:
+            log.error("further damaged games are only counted; `azplay games RUN verify` names them all")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Around every use of the database: what SQLite says becomes a Fatal with advice."""
+    try:
+        yield
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> Fatal:
+    """What to say and to do: a damaged file is BAD_DATA, what may pass (a lock, a full disk) is DISK."""
+    if isinstance(error, _DAMAGE):
+        return damaged(path, error)
+    if isinstance(error, apsw.SQLError):
+        return Fatal(f"{path} is no store of games: {error}. Name the folder of a run.", Exit.BAD_DATA)
+    return Fatal(
+        f"cannot read the games in {path}: {error}. Check that the file is there, that you may read it, and "
+        "that no other program holds it.",
+        Exit.DISK,
+    )
+
+
+def damaged(path: Path, error: Exception) -> Fatal:
+    """The file is not what was written to it: how to save what is left."""
+    return Fatal(
+        f"the games in {path} are damaged: {error}. End what uses the file and keep a copy of it. "
+        f"`python -m apsw {path} REINDEX` mends indexes that lost entries. Where that fails, "
+        f"`python -m apsw {path} .dump | python -m apsw NEW.db` saves every game that can still be read, "
+        "with new indexes; put NEW.db in its place. Else restore a backup, or move the file away: then a "
+        "new one is begun, and clients keep the games that were not acknowledged.",
+        Exit.BAD_DATA,
+    )

@@ -1,0 +1,162 @@
+"""While the window is filled from the store, new games are taken in as ever, and none is lost or doubled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fake_server import FakeServer, welcome
+from games_runs import entry
+from test_service import a_server_and_trainer
+
+from bench.random_games import random_game
+from games import get_game
+from protocol.records import GameRecord
+from runtime.aio import Stop
+from trainer import service
+from trainer.config import TrainerConfig
+from trainer.learning import Learning
+from trainer.store import Store, StoreReader
+
+torch.set_num_threads(1)
+
+GAME = get_game("tic_tac_toe")
+CONFIG = TrainerConfig(batch=16, min_positions=1, window_positions=400, device="cpu")
+
+
+def games(count: int, seed: int) -> list[GameRecord]:
+    rng = np.random.default_rng(seed)
+    return [random_game(GAME, rng, simulations=20) for _ in range(count)]
+
+
+def stored(folder: Path, records: list[GameRecord]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    store = Store(folder / "games.db", GAME.name)
+    store.commit([entry(record) for record in records])
+    store.close()
+    return folder / "games.db"
+
+
+def played_in(learning: Learning) -> list[bytes]:
+    """The actions of each game in the window, in order."""
+    rings, window = learning.window.rings, learning.window
+    ends = np.flatnonzero(np.diff(rings.game[: window.positions].astype(np.int64))) + 1
+    return [part.tobytes() for part in np.split(rings.action[: window.positions], ends)]
+
+
+@pytest.mark.parametrize("most", [1, 7, 1000])
+def test_a_window_filled_bit_by_bit_is_the_one_filled_at_once(tmp_path: Path, most: int) -> None:
+    """Also when games are stored behind it on the way."""
+    records = games(150, 1)
+    path = stored(tmp_path, records[:90])
+    reader = StoreReader(path)
+    whole = Learning(CONFIG, GAME, 1, "tiny", tmp_path / "a")
+    parts = Learning(CONFIG, GAME, 1, "tiny", tmp_path / "b")
+    while not parts.fill(reader, 90, most):
+        pass
+    stored(tmp_path, records[90:])
+    while not parts.fill(reader, 150, most):
+        pass
+    assert whole.fill(reader, 150)
+    reader.close()
+    assert newest(parts, 300).tolist() == newest(whole, 300).tolist()
+    assert parts.window.positions == whole.window.positions > 400 - GAME.max_plies
+
+
+def newest(learning: Learning, count: int) -> np.ndarray:
+    """[count] actions of the newest positions in the window."""
+    numbers = learning.window.next_position - np.arange(count, 0, -1)
+    return learning.window.rings.action[numbers % learning.window.capacity]
+
+
+class Held:
+    """Lets a trainer's filling of its window wait until a test has seen enough."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.released = threading.Event(), threading.Event()
+        self.learning: Learning | None = None
+        fill = Learning.fill
+
+        def held(learning: Learning, *arguments: object) -> bool:
+            self.learning = learning
+            self.begun.set()
+            assert self.released.wait(60)
+            return fill(learning, *arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Learning, "fill", held)
+
+
+def test_games_are_acknowledged_while_the_window_is_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then the window holds the old games and the new ones, each once and in the order of the store."""
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+    monkeypatch.setattr(service, "GAMES_PER_FILL", 8)
+    monkeypatch.setattr(service, "CATCH_UP", 5)
+    old, new, last = games(30, 1), games(40, 2), games(10, 3)
+    stored(tmp_path / "run-1", old)
+    held, positions = Held(monkeypatch), sum(record.plies for record in (*old, *new, *last))
+
+    async def scenario() -> FakeServer:
+        server, trainer = a_server_and_trainer(tmp_path, welcome(), held_out=0.0)
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await server.until(lambda: server.trainer)
+            for record in new:
+                server.play(record)
+            await server.until(lambda: len(server.acks) == len(new))
+            assert not held.released.is_set()
+            await server.until(lambda: server.figures.get("games") == len(old) + len(new))
+            assert "window to be filled" in str(server.figures["waiting_for"])
+            held.released.set()
+            for record in last:
+                server.play(record)
+            await server.until(lambda: len(server.acks) == len(new) + len(last))
+            await server.until(lambda: server.figures.get("window_positions") == positions)
+            stop.request()
+        server.close()
+        return server
+
+    server = asyncio.run(scenario())
+    assert {ack.status for ack in server.acks.values()} == {"stored"}
+    assert held.learning is not None
+    wanted = [record.actions.tobytes() for record in (*old, *new, *last)]
+    in_store = StoreReader(tmp_path / "run-1" / "games.db")
+    order = [record.actions.tobytes() for _, record in in_store.records(GAME, 1, 100)]
+    in_store.close()
+    assert sorted(order) == sorted(wanted)
+    assert played_in(held.learning) == order
+
+
+def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends without reading on, and the games that it had not come to pay for steps the next time."""
+    monkeypatch.setattr(service, "GAMES_PER_FILL", 10)
+    stored(tmp_path / "run-1", games(60, 1))
+    held = Held(monkeypatch)
+
+    async def scenario() -> None:
+        server, trainer = a_server_and_trainer(tmp_path, welcome(), held_out=0.0)
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await asyncio.to_thread(held.begun.wait, 60)
+            stop.request()
+            held.released.set()
+        server.close()
+
+    asyncio.run(scenario())
+    assert held.learning is not None
+    assert held.learning.window.games == 10
+    again = Learning(CONFIG, GAME, 1, "tiny", tmp_path / "run-1" / "checkpoints")
+    reader = StoreReader(tmp_path / "run-1" / "games.db")
+    assert again.fill(reader, 60)
+    reader.close()
+    searched = sum(record.searched for record in games(60, 1))
+    assert again.account.learned_from == searched
