@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install run test check format bench gpu-check clean
+.PHONY: help install run test test-bounds test-nightly check format bench gpu-check clean
 
 install: $(INSTALLED)
 
@@ -25,6 +25,16 @@ run: $(INSTALLED)
 
 test: $(INSTALLED)
 	$(BIN)/python -m pytest $(ARGS)
+
+# Search, rules, sampler and verification once more, with every index of compiled code checked.
+BOUNDED = tests/games tests/search tests/trainer/test_window.py tests/trainer/test_window_bounds.py \
+	tests/trainer/test_verify.py tests/trainer/test_chess_targets.py tests/client/test_evaluation_cache.py
+test-bounds: $(INSTALLED)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(BOUNDED) $(ARGS)
+
+# More examples for hypothesis, from a new seed each time, which is printed.
+test-nightly: $(INSTALLED)
+	$(BIN)/python -m pytest --hypothesis-profile nightly $(ARGS)
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -58,6 +68,8 @@ clean:
 help:
 	@echo "make run      install, then play, train and play on (GAME=chess|connect_four|tic_tac_toe MINUTES=0 RUN= ARGS=)"
 	@echo "make test     all tests (ARGS='-k search')"
+	@echo "make test-bounds   search, rules, sampler, verification with bounds checks in compiled code"
+	@echo "make test-nightly  all tests, ten times the examples of hypothesis, a new seed"
 	@echo "make check    ruff, mypy, import-linter"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|targets|memory)"
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student (ARGS='--seeds 1 --minutes 5')"

@@ -26,8 +26,11 @@ CompiledFunction = Callable[..., Any]
 
 
 def _source_key(root: Path) -> str:
-    """Hash of all sources that jitted code may come from, and of the Numba that compiles them."""
-    digest = hashlib.sha256(numba.__version__.encode())
+    """Hash of all sources that jitted code may come from, and of the Numba that compiles them and how."""
+    checked = bool(
+        numba.config.BOUNDSCHECK
+    )  # NUMBA_BOUNDSCHECK=1; else checked runs would load unchecked code
+    digest = hashlib.sha256(f"{numba.__version__} {checked=}".encode())
     for package in JITTED_PACKAGES:
         for path in sorted((root / package).rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode())

@@ -1,15 +1,43 @@
-"""Shared by all tests: nothing is patched here, only paths and determinism."""
+"""Shared by all tests: nothing is patched here, only paths and what hypothesis tries.
+
+Profile `quick`, the default: the same examples every time, from one seed. Profile `nightly`
+(`--hypothesis-profile nightly`): ten times as many, from another seed each time. The seed is printed;
+`--hypothesis-seed N` runs with it again.
+"""
 
 from __future__ import annotations
 
+import secrets
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent
 for folder in (ROOT, *(path for path in ROOT.iterdir() if path.is_dir())):
     sys.path.append(str(folder))
 
-settings.register_profile("fixed", derandomize=True, deadline=None)
-settings.load_profile("fixed")
+QUICK_SEED = 1_234_567
+PROFILE_OPTION, SEED_OPTION = "--hypothesis-profile", "--hypothesis-seed"
+
+settings.register_profile("quick", deadline=None, max_examples=100, database=None)
+settings.register_profile("nightly", deadline=None, max_examples=1000)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose profile and seed before hypothesis' own plugin looks at them."""
+    profile = config.getoption(PROFILE_OPTION) or "quick"
+    settings.load_profile(profile)
+    if config.getoption(SEED_OPTION) is None:
+        seed = QUICK_SEED if profile == "quick" else secrets.randbelow(1 << 32)
+        config.option.hypothesis_seed = str(seed)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say the seed, with `-q` too."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        profile, seed = settings.get_current_profile_name(), session.config.getoption(SEED_OPTION)
+        reporter.write_line(f"hypothesis: {PROFILE_OPTION} {profile} {SEED_OPTION} {seed}")

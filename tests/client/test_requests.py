@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from scaled_examples import scaled
 
 from client.requests import RequestTable
 
@@ -192,5 +193,5 @@ class Conversation(RuleBasedStateMachine):
         assert all(count == 1 for counters in self.answers.values() for count in counters)
 
 
-Conversation.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Conversation.TestCase.settings = settings(max_examples=scaled(60), stateful_step_count=40, deadline=None)
 TestConversation = Conversation.TestCase

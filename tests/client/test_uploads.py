@@ -6,6 +6,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from scaled_examples import scaled
 
 from client.uploads import Delete, Put, SetAside, Uploads
 from protocol.messages import GameAck
@@ -186,5 +187,5 @@ class LossyServer(RuleBasedStateMachine):
                 self.obey(self.uploads.acknowledged(GameAck(game, "stored"), self.now))
 
 
-LossyServer.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+LossyServer.TestCase.settings = settings(max_examples=scaled(60), stateful_step_count=40, deadline=None)
 TestLossyServer = LossyServer.TestCase

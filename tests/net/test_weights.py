@@ -16,6 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from net_shapes import CHESS_SHAPE, FOUR_SHAPE, THREE_SHAPE
+from scaled_examples import scaled
 
 from net import create
 from net.architectures import PRESETS, Architecture, build, name_of, named
@@ -89,7 +90,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "none", game=FOUR_SHAPE, history=2)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=scaled(150))
 @given(at=st.integers(0, 10**6), byte=st.integers(0, 255), in_header=st.booleans())
 def test_a_changed_byte_gives_a_reason_or_a_whole_network_but_no_other_error(
     at: int, byte: int, in_header: bool

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw_zmtp import nested_lists, wide_lists
+from scaled_examples import scaled
 
 from protocol.messages import MAX_HEADER, MAX_HELLO, BadMessage, Hello, decode, decode_hello, encode
 from protocol.outline import outline, tag_of
@@ -60,7 +61,7 @@ def taken_by(read: Callable[[bytes], object], header: bytes) -> int:
         tracemalloc.stop()
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(crafted(MAX_HEADER))
 def test_the_type_and_the_outline_of_a_header_are_read_without_building_it(header: bytes) -> None:
     assert len(header) <= MAX_HEADER
@@ -68,13 +69,13 @@ def test_the_type_and_the_outline_of_a_header_are_read_without_building_it(heade
     assert taken_by(outline, header) < len(header) + LITTLE
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(crafted(MAX_HELLO))
 def test_what_is_read_as_hello_is_not_built_either(header: bytes) -> None:
     assert taken_by(decode_hello, header) < LITTLE
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(crafted(MAX_HEADER))
 def test_no_header_costs_more_than_the_trainers_figures(header: bytes) -> None:
     assert taken_by(decode, header) < FIGURES

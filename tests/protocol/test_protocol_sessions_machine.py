@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from scaled_examples import scaled
 
 from protocol.messages import PROTOCOL_VERSION, Hello, Ping, Pong, Welcome
 from protocol.sessions import (
@@ -140,5 +141,5 @@ class Sessions(RuleBasedStateMachine):
             assert session.number == client.welcome.session
 
 
-Sessions.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Sessions.TestCase.settings = settings(max_examples=scaled(60), stateful_step_count=40, deadline=None)
 TestSessions = Sessions.TestCase

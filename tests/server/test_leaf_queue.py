@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from scaled_examples import scaled
 
 from protocol.errors import Code
 from protocol.frames import LeafFrames
@@ -358,4 +359,4 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestAnyHistory.settings = settings(max_examples=scaled(40), stateful_step_count=40, deadline=None)

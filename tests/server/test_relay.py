@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from scaled_examples import scaled
 
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
@@ -227,5 +228,5 @@ class Crowd(RuleBasedStateMachine):
         assert all(self.holds(peer) <= self.MOST for peer, _ in self.held)
 
 
-Crowd.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+Crowd.TestCase.settings = settings(max_examples=scaled(100), stateful_step_count=60, deadline=None)
 TestCrowd = Crowd.TestCase

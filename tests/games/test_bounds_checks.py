@@ -1,0 +1,54 @@
+"""NUMBA_BOUNDSCHECK=1 is in force in all code that `games.jit` compiles, whatever was cached without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from games import get_game
+
+READS_BEHIND_THE_END = """
+import numpy as np
+from games.jit import jit
+
+@jit
+def read(values, index):
+    return values[index]
+
+try:
+    read(np.zeros(4), 4)
+    print("read")
+except IndexError:
+    print("refused")
+"""
+
+
+def test_code_that_was_cached_without_checks_is_not_used_with_them(tmp_path: Path) -> None:
+    module = tmp_path / "reads_behind_the_end.py"
+    module.write_text(READS_BEHIND_THE_END, encoding="utf-8")
+    said = []
+    for checks in ("0", "1", "0"):
+        environment = os.environ | {
+            "NUMBA_BOUNDSCHECK": checks,
+            "AZ_JIT_CACHE": str(tmp_path / "jit"),
+            "PYTHONPATH": str(Path.cwd()),
+        }
+        done = subprocess.run(
+            [sys.executable, module], env=environment, capture_output=True, text=True, check=True
+        )
+        said.append(done.stdout.strip())
+    assert said == ["read", "refused", "read"]
+
+
+@pytest.mark.skipif(not numba.config.BOUNDSCHECK, reason="only where checks are on (make test-bounds)")
+def test_checks_are_on_in_this_process() -> None:
+    """Rules given too short an array say so."""
+    game = get_game("connect_four")
+    with pytest.raises(IndexError):
+        game.rules.legal_actions(np.zeros((1, game.state_words), np.uint64), 1, np.zeros(3, np.uint16))
