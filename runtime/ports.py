@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from runtime.exits import Exit, Fatal
 DEFAULT_PORT = 5600
 PORTS = 3
 """Ports in a row that azserver takes."""
+LAST_BASE = 65_533
 
 
 def find_base_port(first: int = DEFAULT_PORT, tries: int = 500) -> int:
@@ -22,7 +26,7 @@ def find_base_port(first: int = DEFAULT_PORT, tries: int = 500) -> int:
 
     Raises Fatal(TRY_AGAIN) if there is none.
     """
-    for base in range(first, first + 10 * tries, 10):
+    for base in range(first, min(first + 10 * tries, LAST_BASE + 1), 10):
         if all(_is_free(base + offset) for offset in range(PORTS)):
             return base
     raise Fatal(f"no three free ports in a row from {first} on: give --port", Exit.TRY_AGAIN)
@@ -34,17 +38,42 @@ def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
 
     Between finding a port and a server's binding it lie seconds, in which another azrun may look too.
     """
-    base = first
-    while True:
-        base = find_base_port(base)
-        with (Path(tempfile.gettempdir()) / f"azselfplay-port-{base}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                base += 10
-                continue
-            yield base
-            return
+    base = find_base_port(first)
+    while (claim := _claim(base)) is None:
+        base = find_base_port(base + 10)
+    with claim:
+        yield base
+
+
+def _claim(base: int) -> AbstractContextManager[object] | None:
+    """Holds the claim of a base port while it is open; None when somebody else has it.
+
+    On Linux an abstract socket. All users of the machine see its name (all in its network namespace, as with
+    ports), there is no file that the first of them would own, and it is gone with its process. Elsewhere a
+    lock file for each user, so that only runs of one user keep out of each other's way.
+    """
+    if sys.platform != "linux":
+        return _locked_file(Path(tempfile.gettempdir()) / f"azselfplay-{os.getuid()}-port-{base}.lock")
+    name = socket.socket(socket.AF_UNIX)
+    try:
+        name.bind(f"\0azselfplay-port-{base}")
+    except OSError as error:
+        name.close()
+        if error.errno == errno.EADDRINUSE:
+            return None
+        raise
+    return name
+
+
+def _locked_file(path: Path) -> AbstractContextManager[object] | None:
+    """The file, open and locked; None when another process has locked it."""
+    lock = path.open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
 
 
 def _is_free(port: int) -> bool:

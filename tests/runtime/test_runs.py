@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ import pytest
 from runtime.exits import Exit, Fatal
 from runtime.ports import Address, claimed_base_port, find_base_port, parse_address
 from runtime.runs import FOLDERS, RunFolder, write_atomically
+
+NOBODY = 65_534
+"""A user who owns nothing."""
 
 
 def test_a_run_can_be_opened_again(tmp_path: Path) -> None:
@@ -102,6 +107,57 @@ def test_two_who_look_for_a_port_at_once_are_given_different_ones() -> None:
         assert one != other
     with claimed_base_port(21_000) as again:
         assert again == one
+
+
+def base_port_of_another_user(first: int) -> int:
+    """What a process of another user claims; 0 if that fails. Without the right to change users, of ours."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setresgid(NOBODY, NOBODY, NOBODY)
+                os.setresuid(NOBODY, NOBODY, NOBODY)
+            with claimed_base_port(first) as base:
+                os.write(writing, b"%d" % base)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as said:
+        base = int(said.read() or 0)
+    os.waitpid(child, 0)
+    return base
+
+
+def test_a_second_user_of_the_machine_claims_a_port_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one while the first has his, and the same when he has gone, whoever owns what he left."""
+    with tempfile.TemporaryDirectory() as shared:
+        Path(shared).chmod(0o1777)
+        monkeypatch.setattr(tempfile, "tempdir", shared)
+        with claimed_base_port(22_000) as first:
+            assert base_port_of_another_user(first) > first
+        assert base_port_of_another_user(first) == first
+
+
+def test_there_are_no_ports_beyond_the_last() -> None:
+    """A clear message instead of an overflow."""
+    with pytest.raises(Fatal, match="no three free ports in a row from 65534 on"):
+        find_base_port(65_534)
+
+
+def test_where_there_are_no_abstract_sockets_a_lock_file_of_the_user_claims_the_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other systems than Linux."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with claimed_base_port(23_000) as one, claimed_base_port(one) as other:
+        assert other > one
+    with claimed_base_port(one) as again:
+        assert again == one
+    names = [path.name for path in tmp_path.iterdir()]
+    assert all(name.startswith(f"azselfplay-{os.getuid()}-port-") for name in names)
 
 
 def test_a_lock_on_a_run_ends_with_its_process(tmp_path: Path) -> None:
