@@ -44,8 +44,7 @@ def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsI
         f"the server plays with weights of step {played.step} (version {played.version}), and there is no "
         f"checkpoint to go on from in {folder.checkpoints}: a new network would replace them. Restore the "
         "checkpoints or name the right run folder (--runs, --run); or go on from the server's weights with a "
-        "new optimizer (--weights FILE, the newest in `weights/` of the server's run folder); or insist on a "
-        "new network (--begin-anew)",
+        "new optimizer (--weights server); or insist on a new network (--begin-anew)",
         Exit.BAD_DATA,
     )
 

@@ -25,8 +25,8 @@ class TrainerConfig:
     (with squeeze-excitation), 4x64tanh (AlphaZero's value head); empty: the server's. A run that has a
     checkpoint goes on with its own."""
     weights: str = ""
-    """Weights file to begin with, when the run has no checkpoint yet. With the server's newest one
-    (in `weights/` of its run folder) training goes on from what is played with, with a new optimizer."""
+    """Weights file to begin with, when the run has no checkpoint yet; the word server: those that the server
+    plays with, so that training goes on from them with a new optimizer."""
     begin_anew: bool = False
     """Begin with a new network, which replaces the server's trained weights, where the run folder has no
     checkpoint; without this the trainer refuses. Changes nothing where there is a checkpoint."""

@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import UNSET
@@ -37,12 +40,14 @@ from runtime.logs import Repeated
 from runtime.sockets import BULK_LIMIT, new_context
 from trainer.config import TrainerConfig
 from trainer.curves import Curves
+from trainer.fetching import Fetching
 from trainer.figures import Figures, log_line
 from trainer.ingest import Done, Ingest, Job
 from trainer.learning import Turn, cpu_threads
 from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
 from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run
+from trainer.server_weights import SERVER
 from trainer.train import prepare_thread
 from trainer.watch import Watch
 
@@ -102,6 +107,7 @@ class Service:
         """Weights were stored or refused, or the connection was lost."""
         self._offered = 0
         """Newest version offered to the server by this process."""
+        self._fetching = Fetching(self._connection.send)
         self._games_came = asyncio.Event()
         self._work_came = asyncio.Event()
         self._joined: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
@@ -122,12 +128,27 @@ class Service:
             either: list[asyncio.Future[Any]] = [self._joined, stopping]
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not stop.finishing.is_set():
-                run = await self._in_learning_thread(open_run, self._config, self._joined.result())
-                await self._work(group, run, stop)
+                run = await self._open(self._joined.result(), stop)
+                if run is not None:
+                    await self._work(group, run, stop)
             connection.cancel()
             stopping.cancel()
         self._intake_thread.shutdown()
         self._learning_thread.shutdown()
+
+    async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
+        """The run, begun with the server's weights if that was asked for; None when the stop comes first."""
+        if self._config.weights != SERVER:
+            return await self._in_learning_thread(open_run, self._config, welcome)
+        if welcome.weights is None:
+            raise Fatal("--weights server: the server has no weights yet", Exit.TRY_AGAIN)
+        data = await self._fetching.file(welcome.weights, stop.finishing)
+        if data is None:
+            return None
+        with tempfile.TemporaryDirectory(prefix="az-") as folder:
+            file = Path(folder) / "server.safetensors"
+            file.write_bytes(data)
+            return await self._in_learning_thread(open_run, replace(self._config, weights=str(file)), welcome)
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
         """Until asked to stop; then what is under way is finished and a checkpoint written."""
@@ -185,6 +206,8 @@ class Service:
 
     def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
         now = time.monotonic()
+        if self._fetching.on_message(message, frames):
+            return
         match message:
             case RelayGame():
                 self._on_game(message, frames)

@@ -7,8 +7,10 @@ import dataclasses
 from collections.abc import Callable
 
 from protocol.messages import (
+    CHUNK,
     Chunk,
     GameAck,
+    GetChunk,
     Hello,
     Message,
     Ping,
@@ -49,6 +51,8 @@ class FakeServer:
         self.offers: list[WeightsInfo] = []
         self.files: dict[bytes, bytes] = {}
         self.figures: dict[str, object] = {}
+        self.served = b""
+        """The file of the weights that WELCOME names."""
 
     def send(self, message: Message, *frames: bytes) -> None:
         self.send_raw(encode(message), *frames)
@@ -66,6 +70,8 @@ class FakeServer:
                 self.send(Pong())
             case RelayAck(acks):
                 self.acks.update((ack.uid, ack) for _, ack in acks)
+            case GetChunk(sha, offset):
+                self.send(Chunk(sha, offset), self.served[offset : offset + CHUNK])
             case PutWeights(info):
                 self.offers.append(info)
                 self.send(WeightsWanted(info.sha256, 0))

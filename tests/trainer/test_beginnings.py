@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import hashlib
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 import torch
-from fake_server import FakeServer, welcome
+from fake_server import TIMEOUT, FakeServer, welcome
 
 from bench.random_games import random_game
 from games import get_game
-from protocol.messages import PROTOCOL_VERSION, Hello, WeightsInfo, Welcome
+from net.architectures import Architecture, build
+from net.weights import WeightsMeta, from_bytes, load, to_bytes
+from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, GetChunk, Hello, Refused, WeightsInfo, Welcome
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
+from trainer import service
 from trainer.config import TrainerConfig
 from trainer.run_setup import Run, open_run
+from trainer.server_weights import ServerWeights
 from trainer.service import Service
 
 torch.set_num_threads(1)
@@ -55,7 +60,7 @@ def test_a_new_network_does_not_replace_a_trained_one(tmp_path: Path) -> None:
     """Without its checkpoint the trainer ends, says what can be done, and leaves nothing behind."""
     fatal = refusal(tmp_path, welcome_at(600))
     assert fatal.code == Exit.BAD_DATA
-    assert all(word in str(fatal) for word in ("step 600", "--weights FILE", "--begin-anew", "--run"))
+    assert all(word in str(fatal) for word in ("step 600", "--weights server", "--begin-anew", "--run"))
     assert not (tmp_path / "run-1").exists()
 
 
@@ -98,6 +103,63 @@ def test_a_run_folder_belongs_to_the_run_that_the_server_names(tmp_path: Path) -
     assert fatal.code == Exit.BAD_DATA
     assert "another run of this name" in str(fatal)
     close(opened(tmp_path / "elsewhere", new))
+
+
+def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands by on another machine has no checkpoint; it begins with the network that plays."""
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+    torch.manual_seed(8)
+    sizes = Architecture(2, 96)
+    data = to_bytes(build(sizes, GAME, 1), WeightsMeta(GAME.name, 1, sizes, 600, 7))
+    assert len(data) > CHUNK
+    info = WeightsInfo(7, 600, hashlib.sha256(data).digest(), len(data), GAME.name)
+    port = find_base_port(7750)
+    config = TrainerConfig(
+        server=f"127.0.0.1:{port}", runs=str(tmp_path), weights="server", device="cpu", cpu_threads=1
+    )
+
+    async def scenario() -> None:
+        server = FakeServer(port, msgspec.structs.replace(welcome(), weights=info))
+        server.served = data
+        stop = Stop()
+        async with asyncio.timeout(TIMEOUT), asyncio.TaskGroup() as group:
+            group.create_task(Service(config, Hello(PROTOCOL_VERSION, "trainer", "test")).main(stop))
+            await server.until(lambda: server.figures)
+            stop.request()
+        server.close()
+
+    asyncio.run(scenario())
+    (file,) = (tmp_path / "run-1" / "checkpoints").glob("*.safetensors")
+    begun, _ = load(file, game=GAME, history=1)
+    played, _ = from_bytes(data, game=GAME, history=1)
+    assert all(torch.equal(tensor, played.state_dict()[name]) for name, tensor in begun.state_dict().items())
+
+
+def test_the_servers_weights_are_fetched_once_and_whole() -> None:
+    """Chunks that were not asked for are dropped; a file that is gone, or came changed, is named."""
+    data = bytes(range(256)) * 3000
+    info = WeightsInfo(1, 10, hashlib.sha256(data).digest(), len(data), GAME.name)
+    fetching = ServerWeights(info)
+    assert not fetching.on_chunk(Chunk(info.sha256, CHUNK), data[CHUNK:])
+    assert not fetching.on_chunk(Chunk(bytes(32), 0), data[:CHUNK])
+    assert not fetching.on_chunk(Chunk(info.sha256, 0), b"")
+    assert fetching.on_chunk(Chunk(info.sha256, 0), data[:CHUNK])
+    assert not fetching.on_chunk(Chunk(info.sha256, 0), data[:CHUNK])
+    assert fetching.ask() == GetChunk(info.sha256, CHUNK)
+    assert fetching.on_chunk(Chunk(info.sha256, CHUNK), data[CHUNK:])
+    assert fetching.is_whole
+    assert fetching.content() == data
+    changed = ServerWeights(msgspec.structs.replace(info, sha256=bytes(32), size=4))
+    assert changed.on_chunk(Chunk(bytes(32), 0), b"1234")
+    with pytest.raises(Fatal, match="another sha256"):
+        changed.content()
+    gone = ServerWeights(info)
+    assert gone.on_refused(Refused("unknown_weights", "no longer kept"))
+    with pytest.raises(Fatal, match="no longer kept") as caught:
+        gone.ask()
+    assert caught.value.code == Exit.TRY_AGAIN
 
 
 def test_nothing_is_published_before_the_first_checkpoint(tmp_path: Path) -> None:
