@@ -108,11 +108,12 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         learning.window.bytes_per_position,
     )
     resignation = resign_threshold(settings, game, reader, store.newest)
-    if welcome.weights is not None and welcome.weights.step > learning.step and not in_rounds:
+    played = welcome.weights.step if welcome.weights is not None else 0
+    if played > learning.step and learning.has_checkpoint and not in_rounds:
         log.warning(
             "the server plays with weights of step %d; training goes on from step %d, and what it publishes "
             "replaces them",
-            welcome.weights.step,
+            played,
             learning.step,
         )
     return Run(game, folder, lock, store, intake, learning, resignation, reader)
