@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import Counter
+from collections.abc import Hashable
 from pathlib import Path
 
 from runtime.log_files import LogFile, LogFileHandler
 
 DATE_FORMAT = "%Y-%m-%d %H:%M:%S"
 """Local time."""
+LINES, WINDOW = 20, 60.0
+"""Lines of one kind written in so many seconds; further ones are counted."""
+KINDS = 1000
+"""Kinds of lines that are remembered; there are some 200 places that log."""
+COUNTED = "counted"
+"""Attribute of a record that `Repeated` has counted already."""
 FORMAT = "%(asctime)s %(levelname).1s %(process_name)s  %(message)s"
 
 
 def set_up(name: str, file: Path | None = None, *, quiet: bool = False) -> None:
     """Log to stderr (not if `quiet`) and to `file`, each line with date, time, level and process name."""
-    formatter = logging.Formatter(FORMAT, datefmt=DATE_FORMAT, defaults={"process_name": name})
+    formatter = CountingFormatter(FORMAT, datefmt=DATE_FORMAT, defaults={"process_name": name})
     handlers: list[logging.Handler] = [] if quiet else [logging.StreamHandler(sys.stderr)]
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -26,8 +34,57 @@ def set_up(name: str, file: Path | None = None, *, quiet: bool = False) -> None:
         old.close()
     for handler in handlers:
         handler.setFormatter(formatter)
+        handler.addFilter(RepeatFilter())
         root.addHandler(handler)
     root.setLevel(logging.INFO)
+
+
+class Allowance:
+    """How often lines of one kind may be written: `LINES` in `WINDOW` seconds; others are counted. Pure."""
+
+    def __init__(self) -> None:
+        self._begun: dict[Hashable, float] = {}
+        self._written: Counter[Hashable] = Counter()
+        self._unsaid: Counter[Hashable] = Counter()
+
+    def admit(self, kind: Hashable, now: float) -> int | None:
+        """None: do not write this line. Else the number of lines of its kind left out before it."""
+        if now - self._begun.get(kind, float("-inf")) >= WINDOW:
+            if len(self._begun) >= KINDS:
+                self._begun.clear()
+                self._written.clear()
+                self._unsaid.clear()
+            self._begun[kind], self._written[kind] = now, 0
+        if self._written[kind] >= LINES:
+            self._unsaid[kind] += 1
+            return None
+        self._written[kind] += 1
+        return self._unsaid.pop(kind, 0)
+
+
+class RepeatFilter(logging.Filter):
+    """Keeps what peers or repeated faults can trigger from filling a log. A kind is one place in the code
+    that logs: its logger, level and text before the values are put in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._allowance = Allowance()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, COUNTED, False):
+            return True
+        unsaid = self._allowance.admit((record.name, record.levelno, record.msg), record.created)
+        record.unsaid = unsaid
+        return unsaid is not None
+
+
+class CountingFormatter(logging.Formatter):
+    """Says behind a line how many of its kind `RepeatFilter` has left out before it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
+        unsaid = getattr(record, "unsaid", 0)
+        more = f" (and {unsaid} more like it before)" if unsaid else ""
+        return super().formatMessage(record) + more
 
 
 class Repeated:
@@ -46,6 +103,7 @@ class Repeated:
         if now - self._last.get(kind, float("-inf")) < self._every:
             self._unsaid[kind] = unsaid + 1
             return
-        self._log.warning("%s%s", text, f" (and {unsaid} more like it)" if unsaid else "")
+        more = f" (and {unsaid} more like it)" if unsaid else ""
+        self._log.warning("%s%s", text, more, extra={COUNTED: True})
         self._last[kind] = now
         self._unsaid[kind] = 0

@@ -20,12 +20,15 @@ import json
 import os
 import re
 import secrets
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
 from runtime.exits import Exit, Fatal
 
+OLD_PART = 600.0
+"""Seconds after which a part of a file is nobody's any more."""
 FOLDERS = ("weights", "checkpoints", "logs", "spool", "tensorboard")
 
 
@@ -62,6 +65,7 @@ class RunFolder:
         try:
             for folder in FOLDERS:
                 (self.path / folder).mkdir(parents=True, exist_ok=True)
+            self._remove_old_parts()
             if not self.about.exists():
                 created = datetime.now(UTC).isoformat(timespec="seconds")
                 write_atomically(
@@ -96,6 +100,13 @@ class RunFolder:
                 f'networks may go on in the server\'s run, delete the entry "id" in {self.about}',
                 Exit.BAD_DATA,
             )
+
+    def _remove_old_parts(self) -> None:
+        """What processes that were killed have left; a younger part may be written at this moment."""
+        for part in self.path.glob("*.partial"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - part.stat().st_mtime > OLD_PART:
+                    part.unlink()
 
     def describe(self) -> dict[str, Any]:
         """Contents of run.json. Raises Fatal(BAD_DATA) if there is none or it is damaged."""

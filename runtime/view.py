@@ -17,6 +17,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from runtime.logs import RepeatFilter
+
 PLAIN_EVERY = 30.0
 """Seconds between two plain lines."""
 
@@ -171,6 +173,7 @@ class View:
 class _NotesWarnings(logging.Handler):
     def __init__(self, view: View) -> None:
         super().__init__(logging.WARNING)
+        self.addFilter(RepeatFilter())
         self._view = view
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -253,7 +253,8 @@ class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like 
     def __init__(self, view: View) -> None:
         super().__init__(logging.INFO)
         self._view = view
-        self.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt=logs.DATE_FORMAT))
+        self.setFormatter(logs.CountingFormatter("%(asctime)s %(message)s", datefmt=logs.DATE_FORMAT))
+        self.addFilter(logs.RepeatFilter())
 
     def __enter__(self) -> None:
         logging.getLogger().addHandler(self)

@@ -9,12 +9,9 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings
@@ -24,6 +21,7 @@ from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from runtime.processes import describe_exit, python_module
 from runtime.runs import RunFolder, write_atomically
+from runtime.temporary import own_folder
 from server.config import ServerConfig
 from server.devices import choose_devices, may_have_gpus
 from server.weights import WeightsStore
@@ -88,8 +86,8 @@ async def first_weights(config: ServerConfig, history: int, store: WeightsStore,
         log.info("this run begins with the weights in %s", config.weights)
         return store.add(data, 0, 0, config.net)
     log.info("making an untrained network, %s", config.net)
-    with tempfile.TemporaryDirectory(prefix="az-") as folder:
-        file = Path(folder) / "untrained.safetensors"
+    with own_folder() as folder:
+        file = folder / "untrained.safetensors"
         await output_of(
             "net.create",
             *("--game", config.game, "--history", str(history), "--preset", config.net),
@@ -134,6 +132,6 @@ def opened_run(config: ServerConfig, history: int) -> Iterator[RunFolder]:
 @contextlib.contextmanager
 def local_endpoints() -> Iterator[dict[str, str]]:
     """`ipc://` endpoints in a folder of their own with a short name, removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="az-", ignore_cleanup_errors=True) as folder:
+    with own_folder() as folder:
         names: Sequence[str] = ("leaves", "bulk", "announce", "evaluators")
-        yield {name: f"ipc://{os.path.join(folder, name)}" for name in names}  # noqa: PTH118
+        yield {name: f"ipc://{folder / name}" for name in names}

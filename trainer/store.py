@@ -36,8 +36,18 @@ PAGE_SIZE = 8192
 """Bytes; games are some kB, and SQLite reads such blobs fastest with pages of this size."""
 BUSY_TIMEOUT_MS = 2000
 """How long a foreign lock (a `sqlite3` shell) may hold up a commit before games are sent back."""
+REJECTS = 10_000
+"""Newest rejected games that are kept to look at, with the reason."""
 REJECTS_WITH_DATA = 1000
-"""Rejected games kept whole to look at; of later ones only the reason is kept."""
+"""Newest of them that are kept whole, unless they are longer than REJECT_BYTES: 64 MiB at most."""
+REJECT_BYTES = 64 * 1024
+"""Compressed."""
+REJECT_TEXT = 2000
+"""Characters of a reason that are kept."""
+WAL_BYTES = 64 * 1024 * 1024
+"""The write-ahead log is cut back to this size whenever it begins anew."""
+ROWS_AT_A_TIME = 256
+"""Games read in one transaction: while one is open, the write-ahead log cannot begin anew."""
 PAGE = 4096
 """Games a query, where only their length is asked for."""
 CACHE_BYTES = 64 << 20
@@ -182,6 +192,7 @@ class Store:
         execute(f"PRAGMA page_size={PAGE_SIZE}")
         execute("PRAGMA journal_mode=WAL")
         execute("PRAGMA synchronous=FULL")
+        execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
         with self._transaction():
             execute(_SCHEMA)
             execute("INSERT OR IGNORE INTO meta VALUES ('game', ?)", (game,))
@@ -284,13 +295,23 @@ class Store:
 
     def _insert_reject(self, reject: Reject) -> None:
         execute = self._connection.execute
-        kept = execute("SELECT coalesce(max(seq), 0) FROM rejects").fetchone()[0]
-        data = self._compressor.compress(reject.data) if kept < REJECTS_WITH_DATA else None
+        data = self._compressor.compress(reject.data)
         execute(
             "INSERT INTO rejects (uid, sha256, source, code, reason, received_at, data) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (reject.uid, reject.sha256, reject.source, reject.code, reject.reason, time.time(), data),
+            (
+                reject.uid,
+                reject.sha256,
+                reject.source,
+                reject.code,
+                reject.reason[:REJECT_TEXT],
+                time.time(),
+                data if len(data) <= REJECT_BYTES else None,
+            ),
         )
+        newest = self._connection.last_insert_rowid()
+        execute("UPDATE rejects SET data = NULL WHERE seq = ?", (newest - REJECTS_WITH_DATA,))
+        execute("DELETE FROM rejects WHERE seq <= ?", (newest - REJECTS,))
 
     def close(self) -> None:
         self._connection.close()
@@ -333,7 +354,7 @@ class StoreReader:
 
     def games(self, first: int, last: int) -> Iterator[tuple[int, bytes]]:
         """`(seq, record)` of the games `first .. last`, oldest first; their bytes are those that came."""
-        for stored in self._stored("seq BETWEEN ? AND ? ORDER BY seq", first, last):
+        for stored in self._in_order(first, last):
             try:
                 yield stored.seq, stored.unpacked()
             except BadRecord as error:
@@ -341,11 +362,18 @@ class StoreReader:
 
     def records(self, game: Game, first: int, last: int) -> Iterator[tuple[int, GameRecord]]:
         """`(seq, record)` of the games `first .. last`, oldest first; all are whole and of `game`."""
-        for stored in self._stored("seq BETWEEN ? AND ? ORDER BY seq", first, last):
+        for stored in self._in_order(first, last):
             try:
                 yield stored.seq, stored.record(game)
             except BadRecord as error:
                 self.damaged.note(stored, error)
+
+    def _in_order(self, first: int, last: int) -> Iterator[Stored]:
+        """No transaction is open between two games, however long the reader takes over them."""
+        page = "seq BETWEEN ? AND ? ORDER BY seq LIMIT ?"
+        while rows := list(self._stored(page, first, last, ROWS_AT_A_TIME)):
+            yield from rows
+            first = rows[-1].seq + 1
 
     def old_between(self, first: int, last: int) -> frozenset[int]:
         """`seq` of those games among `first .. last` that are not trained on. None in a store of an older

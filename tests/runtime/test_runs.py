@@ -215,3 +215,16 @@ def test_a_damaged_identity_is_named(tmp_path: Path, identity: str) -> None:
     run.about.write_text(f'{{"game": "chess", "history": 8, "id": {identity}}}')
     with pytest.raises(Fatal, match=r"run\.json is damaged"):
         run.create("chess", 8)
+
+
+def test_parts_of_files_that_killed_processes_left_are_removed(tmp_path: Path) -> None:
+    """Not a young one: another process of the run may be writing it."""
+    folder = RunFolder(tmp_path, "run")
+    folder.create("chess", 8)
+    old, young = (folder.path / f"figures.json.{pid}.partial" for pid in (1, 2))
+    for part in (old, young):
+        part.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    folder.create("chess", 8)
+    assert not old.exists()
+    assert young.exists()

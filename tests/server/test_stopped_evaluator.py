@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import zmq
 from front_bench import GAME, Bench, Worker, play_beside_front
-from zmq.utils.monitor import parse_monitor_message
 
 from net.create import create
 from protocol.messages import Evaluated
@@ -103,14 +102,15 @@ def beside(folder: Path, script: Script, times: WatchTimes, argv: Sequence[str] 
     )
 
 
-def cut_connections(front: Front) -> zmq.Socket:
-    """Tells of each connection of an evaluator that the front has cut."""
-    return front.pool.channel.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-
-
-async def next_cut(monitor: zmq.Socket) -> None:
-    assert await asyncio.to_thread(monitor.poll, int(1000 * PATIENCE))
-    parse_monitor_message(monitor.recv_multipart())
+async def cut(front: Front) -> None:
+    """Until the front has cut the connection of an evaluator."""
+    socket = front.pool.channel.socket
+    monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+    try:
+        assert await asyncio.to_thread(monitor.poll, int(1000 * PATIENCE))
+    finally:
+        socket.disable_monitor()
+        monitor.close(0)
 
 
 def test_one_that_was_stopped_until_its_connection_was_cut_works_again(tmp_path: Path) -> None:
@@ -121,14 +121,11 @@ def test_one_that_was_stopped_until_its_connection_was_cut_works_again(tmp_path:
         async with asyncio.timeout(PATIENCE):
             await watched.front.one_up.wait()
         await watched.answers()
-        monitor = cut_connections(watched.front)
         os.kill(pid, signal.SIGSTOP)
-        await next_cut(monitor)
+        await cut(watched.front)
         os.kill(pid, signal.SIGCONT)
         await watched.answers()
         assert watched.started.empty(), "it was killed and started again"
-        watched.front.pool.channel.socket.disable_monitor()
-        monitor.close(0)
 
     beside(tmp_path, script, WatchTimes())
 

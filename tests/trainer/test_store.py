@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+import trainer.store
 from runtime.exits import Exit, Fatal
 from trainer.store import (
     CONFLICT,
@@ -228,3 +231,56 @@ def test_killed_writer_keeps_all_acknowledged_games(tmp_path: Path) -> None:
     store = Store(path, "g")
     assert store.commit([entry(n) for n in range(acknowledged)]) == [DUPLICATE] * acknowledged
     assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def wal(folder: Path) -> int:
+    return (folder / "games.db-wal").stat().st_size
+
+
+def big_entries(first: int, count: int) -> list[Entry]:
+    """Of some 20 kB each, which no compression makes smaller."""
+    rng = random.Random(first)
+    return [entry(number, rng.randbytes(20_000)) for number in range(first, first + count)]
+
+
+def test_the_log_of_the_store_begins_anew_beside_a_reader_that_takes_its_time(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader amid its games (a window that is being filled) holds no transaction open."""
+    monkeypatch.setattr(trainer.store, "ROWS_AT_A_TIME", 4)
+    store.commit(big_entries(0, 20))
+    reader = StoreReader(tmp_path / "games.db")
+    games = reader.games(1, 20)
+    next(games)
+    for batch in range(1, 31):
+        store.commit(big_entries(100 * batch, 100))
+    assert wal(tmp_path) < 20_000_000
+    assert [seq for seq, _ in games] == list(range(2, 21))
+
+
+def test_the_log_of_the_store_is_cut_back_after_a_large_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer.store, "WAL_BYTES", 1_000_000)
+    store = Store(tmp_path / "games.db", "tic_tac_toe")
+    store.commit(big_entries(0, 1000))
+    assert wal(tmp_path) > 20_000_000
+    store.commit(big_entries(1000, 1))
+    assert wal(tmp_path) <= 1_000_000
+
+
+def test_rejected_games_are_bounded_in_number_and_bytes(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest stay, fewer of them with their bytes, and none with very many bytes."""
+    monkeypatch.setattr(trainer.store, "REJECTS", 30)
+    monkeypatch.setattr(trainer.store, "REJECTS_WITH_DATA", 10)
+    for number in range(100):
+        data = random.Random(number).randbytes(100_000 if number == 95 else 100)
+        store.commit([], [Reject(bytes([number]) * 16, b"s" * 32, "clients", "bad_hash", "r" * 9000, data)])
+    rows = sqlite3.connect(tmp_path / "games.db").execute(
+        "SELECT uid, data IS NOT NULL, length(reason) FROM rejects ORDER BY seq"
+    )
+    assert [(uid[0], kept, text) for uid, kept, text in rows] == [
+        (number, int(number >= 90 and number != 95), 2000) for number in range(70, 100)
+    ]

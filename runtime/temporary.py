@@ -1,0 +1,45 @@
+"""Folders among the temporary files: what a killed process leaves behind, the next one removes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+PREFIX = "az-"
+_NEW = ".az-"
+"""Prefix until the folder is locked: nobody takes it for one without an owner."""
+_LOCK = "owner.lock"
+
+
+@contextlib.contextmanager
+def own_folder() -> Iterator[Path]:
+    """A folder with a short name for this process (ipc endpoints have a limit), removed at the end.
+
+    First removes those of this user whose process is gone: the lock in each dies with its owner.
+    """
+    root = Path(tempfile.gettempdir())
+    _sweep(root)
+    new = Path(tempfile.mkdtemp(prefix=_NEW, dir=root))
+    with (new / _LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = new.rename(root / (PREFIX + new.name.removeprefix(_NEW)))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(root: Path) -> None:
+    """Folders that hold no lock file are not ours to judge; those of other users neither."""
+    for path in root.glob(f"{PREFIX}*/{_LOCK}"):
+        with contextlib.suppress(OSError):
+            if path.parent.stat().st_uid != os.getuid():
+                continue
+            with path.open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path.parent, ignore_errors=True)

@@ -1,0 +1,93 @@
+"""Logs that stay small: files that rotate, and lines of one kind that are counted."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runtime.log_files import LogFile
+from runtime.logs import LINES, WINDOW, Allowance, set_up
+
+
+def test_a_log_file_rotates_at_its_size_and_keeps_so_many(tmp_path: Path) -> None:
+    """What a child prints comes in pieces; none is torn, and none is lost but with the oldest file."""
+    log = LogFile(tmp_path / "children.log", max_bytes=100, backups=2)
+    pieces = [f"{number:02d}".encode() * 20 for number in range(12)]
+    for piece in pieces:
+        log.write(piece)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["children.log", "children.log.1", "children.log.2"]
+    kept = b"".join((tmp_path / name).read_bytes() for name in reversed(names))
+    assert kept == b"".join(pieces[-6:])
+
+
+def test_lines_of_one_kind_are_counted_beyond_their_allowance() -> None:
+    allowance = Allowance()
+    said = [allowance.admit("joined", 0.0) for _ in range(LINES + 7)]
+    assert said == [0] * LINES + [None] * 7
+    assert allowance.admit("left", 1.0) == 0
+    assert allowance.admit("joined", WINDOW) == 7
+    assert allowance.admit("joined", WINDOW) == 0
+
+
+def test_a_flood_of_joins_is_a_few_lines_with_the_date(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counted by the place that logs, whatever names the peers give themselves."""
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    try:
+        set_up("azserver", tmp_path / "azserver.log")
+        for number in range(10_000):
+            logging.getLogger("server.port").info("%s has joined the %s port", f"client {number}", "leaves")
+        logging.getLogger("server.port").info("something else")
+        lines = (tmp_path / "azserver.log").read_text().splitlines()
+        assert len(lines) == LINES + 1
+        assert re.fullmatch(
+            r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d I azserver  client 0 has joined the leaves port", lines[0]
+        )
+        assert capsys.readouterr().err.splitlines() == lines
+    finally:
+        root.handlers[:], root.level = before, level
+
+
+KILLED = """
+import os, signal
+from runtime.temporary import own_folder
+with own_folder() as folder:
+    (folder / "leaves").write_text("")
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+ALIVE = """
+import sys
+from runtime.temporary import own_folder
+with own_folder() as folder:
+    print(folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_temporary_folders_of_killed_processes_are_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of living processes stay."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    left = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, check=False)
+    orphan = Path(left.stdout.strip())
+    assert orphan.exists()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        subprocess.Popen([sys.executable, "-c", ALIVE], **pipes) as first,  # type: ignore[call-overload]
+        subprocess.Popen([sys.executable, "-c", ALIVE], **pipes) as second,  # type: ignore[call-overload]
+    ):
+        folders = [Path(process.stdout.readline().strip()) for process in (first, second)]
+        assert all(folder.exists() for folder in folders)
+        assert not orphan.exists()
+    assert list(tmp_path.iterdir()) == []
