@@ -60,7 +60,10 @@ class Channel:
             return None
         head, *frames = self.socket.recv_multipart()
         self.heard_at = time.monotonic()
-        return msgpack.unpackb(head), frames
+        header = msgpack.unpackb(head)
+        if header["type"] == "grant":
+            self.welcome |= {key: header[key] for key in ("credits", "games_in_flight")}
+        return header, frames
 
     def hello(self, deadline: float) -> dict:
         """Say hello, again with growing random waits, until welcome; raise Goodbye when told off for good."""
