@@ -29,8 +29,8 @@ IMPROVED_POLICY = 2
 """Flag beside POLICY_TARGET: the visits of this ply are no counts, but shares of the policy that the search
 improved, SHARES in all (`root = gumbel`)."""
 PRUNED_TARGET = 4
-"""Flag beside POLICY_TARGET: forced playouts were taken out of these visits, so that their sum is smaller
-(`forced_playouts`)."""
+"""Flag beside POLICY_TARGET: visits that were forced, or that noise caused, were taken out, so that their sum
+is smaller (`forced_playouts`, `prune_noise`)."""
 SEARCH_DIFFERS = 8
 """Flag of a ply whose most visited action (of equals the lowest) had not the largest prior: the search
 changed the network's mind."""
@@ -117,9 +117,9 @@ class GameRecord:
         return FORMAT if self.run else FORMAT - 1
 
     @property
-    def searched(self) -> int:
-        """Plies whose move was searched for, and not drawn at random."""
-        return int(np.count_nonzero(self.visited))
+    def targets(self) -> int:
+        """Plies that are policy targets: searched for, and not cheaply. Only they are learned from."""
+        return int(np.count_nonzero(self.flags & POLICY_TARGET))
 
 
 class BadRecord(ValueError):

@@ -69,6 +69,9 @@ class SelfPlaySettings:
     prune_target: bool = True
     """Take forced playouts that the search did not want out of what is learned and of what moves are drawn
     from (KataGo: yes). Without `forced_playouts` there is nothing to take out."""
+    prune_noise: bool = False
+    """Take visits that only the noise caused out of both, too, whether or not playouts are forced (KataGo:
+    yes; AlphaZero: no). Not with `root = gumbel`. docs/decisions/0009."""
     final_move: str = "visits"
     """The move played after `temperature_plies`, and in play: `visits` = most visited, the first of equals
     (AlphaZero); `robust` = most visited, of equals the highest value; `max` = highest value;

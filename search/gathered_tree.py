@@ -110,7 +110,7 @@ class GatheredTree(SearchTree):
             if shut.all():
                 raise ValueError(f"none of the actions {tuple(allowed)} is legal here")
             self._in_flight[first : first + count][shut] = BLOCKED
-        edge = self._kernels.winning_edge(self._tree, self._nodes, self._edges, self._line, self._actions)
+        edge = self._kernels.winning_edge(self._tree, self._nodes, self._edges, self._line, self._actions, 0)
         if edge >= 0 and self._in_flight[edge] != BLOCKED and self._control["remaining"] > 0:
             self._kernels.take_win(
                 self._tree, self._nodes, self._edges, self._proofs, self._paths[0], self._walk, edge

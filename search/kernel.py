@@ -197,12 +197,13 @@ def add_noise(nodes, edges, noise, share):
         edges[first + i].prior = (1.0 - share) * edges[first + i].prior + share * noise[i]
 
 
-def winning_edge(tree, nodes, edges, line, actions):
-    """Index of a root edge that ends the game in a win for the side to move, or -1."""
+def winning_edge(tree, nodes, edges, line, actions, skip):
+    """Index of a root edge that ends the game in a win for the side to move, or -1. Begins behind the first
+    `skip` edges of the root."""
     control = tree[0]
     positions = control.positions
     first = nodes[0].first_edge
-    for e in range(first, first + nodes[0].edge_count):
+    for e in range(first + skip, first + nodes[0].edge_count):
         play(line[positions - 1], edges[e].action, line[positions])
         count = legal_actions(line, positions + 1, actions)
         reason = end_reason(line, positions + 1, count, False)

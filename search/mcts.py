@@ -13,7 +13,7 @@ from search.final_move import Candidates, agrees, is_drawn
 from search.gumbel import RootScores, integer_shares
 from search.gumbel_tree import GumbelTree
 from search.insight import Insight, NetView, insight
-from search.pruning import without_forced
+from search.pruning import pruned, prunes
 from search.tree import SearchTree
 
 AGREEMENT_CHECKS = 8
@@ -41,7 +41,7 @@ class SearchResult:
     scores: RootScores | None = None
     """From a search with `root = gumbel`, unless a win in one was found."""
     is_pruned: bool = False
-    """Whether forced playouts were taken out of `visits`."""
+    """Whether visits that were forced, or that noise caused, were taken out of `visits`."""
     candidates: Candidates | None = None
     """What `final_move` chooses from, if not by visits; None also where a win in one was found."""
     insight: Insight | None = None
@@ -56,8 +56,8 @@ async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = Fal
     if not tree.is_expanded:
         tree.expand_root(*await evaluator.evaluate(tree.root_leaf()))
     view = tree.view_of_net()
-    winning = tree.winning_action()
-    if winning is not None:
+    winning = tree.winning_actions()
+    if len(winning):
         return _told(_proven(winning, tree, is_cheap), view, PROVEN_DEPTHS)
     tree.begin(is_cheap=is_cheap)
     tree.start_depths()
@@ -65,7 +65,7 @@ async def search(tree: SearchTree, evaluator: Evaluator, *, is_cheap: bool = Fal
     while leaf is not None:  # here, not in a coroutine of its own: each leaf would wake one more
         priors, value = await evaluator.evaluate(leaf)
         leaf = tree.resume(priors, value)
-    result = _improved(tree, is_cheap) if isinstance(tree, GumbelTree) else _counted(tree, is_cheap)
+    result = _improved(tree, is_cheap) if isinstance(tree, GumbelTree) else _counted(tree, is_cheap, view)
     result = _told(result, view, tree.mean_and_max_depth())
     settings = tree.settings
     if is_cheap or settings.final_move != "max_robust" or is_drawn(settings, tree.ply):
@@ -94,20 +94,26 @@ async def _extended(result: SearchResult, tree: SearchTree, evaluator: Evaluator
     return result
 
 
-def _proven(action: int, tree: SearchTree, is_cheap: bool) -> SearchResult:
-    """A win in one needs no search: it gets all visits."""
+def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -> SearchResult:
+    """A win in one needs no search: all `actions [k]` that win at once share the visits evenly.
+
+    What cannot be divided goes to the lowest of them, as the sum is fixed.
+    """
     is_improved = isinstance(tree, GumbelTree) and not is_cheap
-    visits = tree.settings.cheap_simulations if is_cheap else tree.settings.simulations
-    visits = SHARES if is_improved else visits
-    arrays = np.array([action], np.uint16), np.array([visits], np.int32)
+    total = tree.settings.cheap_simulations if is_cheap else tree.settings.simulations
+    each, left = divmod(SHARES if is_improved else total, len(actions))
+    visits = np.full(len(actions), each, np.int32)
+    visits[:left] += 1
+    arrays = _listed(actions, visits)
     return SearchResult(*arrays, 1.0, 0, is_target=not is_cheap, is_improved=is_improved)
 
 
-def _counted(tree: SearchTree, is_cheap: bool) -> SearchResult:
+def _counted(tree: SearchTree, is_cheap: bool, view: NetView) -> SearchResult:
     settings = tree.settings
     actions, visits = tree.root_visits()
-    may_prune = settings.forced_playouts > 0 and settings.root_noise > 0 and not is_cheap
-    left = without_forced(tree.root_edges(), settings) if may_prune and settings.prune_target else visits
+    left = visits
+    if settings.root_noise > 0 and not is_cheap and prunes(settings):
+        left = pruned(tree.root_edges(), view.priors, settings)
     arrays = _listed(actions, left)
     wants_values = settings.final_move != "visits"
     return SearchResult(

@@ -1,17 +1,34 @@
-"""Policy-target pruning: visits that forced playouts made, taken out of what is learned.
+"""Policy-target pruning: visits that forced playouts or noise made, taken out of what is learned.
 
-KataGo, "Accelerating Self-Play Learning in Go" (arXiv 1902.10565), section 3.2. The forcing itself is
-`forced_edge` of `search.kernel`.
+KataGo, "Accelerating Self-Play Learning in Go" (arXiv 1902.10565), section 3.2, which subtracts forced
+playouts; that PUCT is asked afterwards how many visits it would have wanted, whether or not any were forced,
+is how KataGo's later code does it. The forcing itself is `forced_edge` of `search.kernel`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from protocol.settings import SelfPlaySettings
+
+
+def prunes(settings: SelfPlaySettings) -> bool:
+    """Whether targets of searches with noise may lack visits."""
+    return settings.prune_noise or (settings.forced_playouts > 0 and settings.prune_target)
+
+
+def pruned(
+    edges: npt.NDArray[np.void], clean: npt.NDArray[np.float32], settings: SelfPlaySettings
+) -> npt.NDArray[np.int32]:
+    """[n] visits of the root's EDGEs less what the settings take out. `clean [n]`: priors before noise."""
+    visits: npt.NDArray[np.int32] = edges["visits"].copy()
+    if settings.forced_playouts > 0 and settings.prune_target:
+        visits = without_forced(edges, settings)
+    return without_noise(edges, visits, clean, settings) if settings.prune_noise else visits
 
 
 def exploration_term(settings: SelfPlaySettings, prior: float, parent_visits: int, visits: int) -> float:
@@ -32,14 +49,9 @@ def without_forced(edges: npt.NDArray[np.void], settings: SelfPlaySettings) -> n
     loses that too. At least one action must have visits.
     """
     visits: npt.NDArray[np.int32] = edges["visits"].copy()
-    total, best = int(visits.sum()), int(np.argmax(visits))
     priors = edges["prior"].astype(np.float64)
-    values = edges["value_sum"].astype(np.float64) / np.maximum(1, visits)
-
-    def score(i: int, count: int) -> float:
-        """PUCT of edge `i`, had it `count` visits of the same mean."""
-        return float(values[i]) + exploration_term(settings, float(priors[i]), total + 1, count)
-
+    score = _scores(edges, priors, settings)
+    total, best = int(visits.sum()), int(np.argmax(visits))
     preferred = score(best, int(visits[best]))
     for i, count in enumerate(visits.tolist()):
         if i == best or count == 0:
@@ -50,3 +62,42 @@ def without_forced(edges: npt.NDArray[np.void], settings: SelfPlaySettings) -> n
             left -= 1
         visits[i] = 0 if left == 1 < count else left
     return visits
+
+
+def without_noise(
+    edges: npt.NDArray[np.void],
+    visits: npt.NDArray[np.int32],
+    clean: npt.NDArray[np.float32],
+    settings: SelfPlaySettings,
+) -> npt.NDArray[np.int32]:
+    """[n] the `visits [n]` of the root's EDGEs less those that PUCT would not have wanted without the noise.
+
+    Of actions that noise gave a larger prior than `clean [n]`, the most visited excepted: visits are taken as
+    long as PUCT with the clean priors, and the values as they were found, still prefers the most visited one.
+    An action that is left with one visit loses that too.
+    """
+    visits = visits.copy()
+    score = _scores(edges, clean.astype(np.float64), settings)
+    best = int(np.argmax(edges["visits"]))
+    preferred = score(best, int(edges["visits"][best]))
+    for i in np.flatnonzero(edges["prior"] > clean).tolist():
+        left = count = int(visits[i])
+        if i == best:
+            continue
+        while left > 0 and score(i, left - 1) < preferred:
+            left -= 1
+        visits[i] = 0 if left == 1 < count else left
+    return visits
+
+
+def _scores(
+    edges: npt.NDArray[np.void], priors: npt.NDArray[np.float64], settings: SelfPlaySettings
+) -> Callable[[int, int], float]:
+    """PUCT of edge `i` under `priors [n]`, had it `count` visits of the same mean."""
+    total = int(edges["visits"].sum())
+    values = edges["value_sum"].astype(np.float64) / np.maximum(1, edges["visits"])
+
+    def score(i: int, count: int) -> float:
+        return float(values[i]) + exploration_term(settings, float(priors[i]), total + 1, count)
+
+    return score

@@ -195,10 +195,15 @@ class SearchTree:
         simulations = int(control["root_visits"]) - self._visits_before
         return int(control["depth_sum"]) / max(1, simulations), int(control["deepest"])
 
-    def winning_action(self) -> int | None:
-        """An action that wins at once, if there is one."""
-        edge = self._kernels.winning_edge(self._tree, self._nodes, self._edges, self._line, self._actions)
-        return None if edge < 0 else int(self._edges[edge]["action"])
+    def winning_actions(self) -> npt.NDArray[np.uint16]:
+        """[k] all actions that win at once, ascending."""
+        found: list[int] = []
+        first, skip = int(self._nodes[0]["first_edge"]), 0
+        arrays = self._tree, self._nodes, self._edges, self._line, self._actions
+        while (edge := self._kernels.winning_edge(*arrays, skip)) >= 0:
+            found.append(int(self._edges[edge]["action"]))
+            skip = edge - first + 1
+        return np.array(sorted(found), np.uint16)
 
     def select(self) -> Leaf | None:
         """Walk to the next leaf to evaluate; None when the search is over."""

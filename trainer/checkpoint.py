@@ -47,7 +47,7 @@ class Progress:
     round_games: int = 0
     """Games in a round; 0: not in rounds."""
     learned_from: int | None = None
-    """Positions taken in so far whose move was searched for; None in checkpoints from before it was kept."""
+    """Positions taken in so far that are learned from; None in checkpoints from before it was kept."""
     paid_for: float | None = None
     """Samples that these pay for; None as above."""
 

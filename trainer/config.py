@@ -80,8 +80,9 @@ class TrainerConfig:
     (AlphaZero's published pseudocode)."""
     samples_per_position: float = 2.0
     """Times a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4; KataGo: 4 or less).
-    Plies that were played without a search and games held out are none. 4 learns most where games are short,
-    and learns the first games of chess by heart (docs/decisions/0018); a change counts for later games."""
+    Plies that were played without a search or after a cheap one, and games held out, are none. 4 learns most
+    where games are short, and learns the first games of chess by heart (docs/decisions/0018); a change counts
+    for later games."""
     min_positions: int = 2000
     """Positions in the window before the first step."""
     window_positions: int = 500_000

@@ -231,8 +231,8 @@ class Learning:
 
     @property
     def _learnable(self) -> int:
-        """Positions in the window to learn from; 0 while not one of them was searched."""
-        return self.window.positions if self.window.searched else 0
+        """Positions in the window; 0 while not one of them is a policy target."""
+        return self.window.positions if self.window.targets else 0
 
     def _grow(self, positions: int) -> None:
         """Draw from as many of the newest positions as `positions` that ever came in call for."""
@@ -250,7 +250,7 @@ class Learning:
             return
         self.window.add(record)
         if pays:
-            self.account.pay(record.searched)
+            self.account.pay(record.targets)
 
     def make_step(self) -> None:
         """One step, whatever the pace."""

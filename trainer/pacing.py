@@ -26,7 +26,7 @@ class Account:
     samples: int = 0
     """Positions trained on so far."""
     learned_from: int = 0
-    """Positions of all games so far that are learned from: searched, and of games not held out."""
+    """Positions of all games so far that are learned from: policy targets, of games not held out."""
     paid_for: float = 0.0
     """Samples that these pay for."""
 

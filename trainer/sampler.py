@@ -1,8 +1,9 @@
 """Draws training batches from the replay window: uniform over positions or partly by surprise, features made
 on the spot.
 
-Plies that were played without a search (random and sampled openings) are never drawn: what came after them
-says how such play ends, not what their positions are worth (docs/decisions/0017).
+Only policy targets are drawn. What came after plies that were played without a search (random and sampled
+openings) says how such play ends, not what their positions are worth (docs/decisions/0017); and a position
+that was searched cheaply only brings its game on (KataGo: weight 0).
 
 Nothing is stored ready-made: playing a game again costs some microseconds, while features of twenty
 million chess positions would take 19 GB.
@@ -23,7 +24,7 @@ from trainer.surprise import redrawn
 from trainer.window import Window
 
 MOST_DRAWS = 100
-"""Then a position is taken as it is: of 10 searched among 100 one in 40,000 gets as far."""
+"""Then what is missing is chosen from a list of all targets: of 10 among 100 one in 40,000 gets as far."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +62,33 @@ def by_surprise(
     return redrawn(window.surprise, bounds, first, numbers, draws)
 
 
-def searched_positions(
+def target_positions(
     window: Window, rng: np.random.Generator, first: int, count: int
 ) -> npt.NDArray[np.int64]:
-    """`count` positions from `first` on whose moves were searched for, drawn uniformly and with replacement.
+    """[count] policy targets from `first` on, drawn uniformly and with replacement.
 
-    (Of a window in which hardly any was, some that were not.)
+    If there is none from `first` on, they are drawn from the whole window; ValueError if it has none either.
     """
     numbers = rng.integers(first, window.next_position, count)
     for _ in range(MOST_DRAWS):
-        again = ~window.is_searched(numbers)
+        again = ~window.is_target(numbers)
         if not again.any():
-            break
+            return numbers
         numbers[again] = rng.integers(first, window.next_position, int(again.sum()))
+    again = ~window.is_target(numbers)
+    there = _targets_from(window, first)
+    if not len(there):
+        there = _targets_from(window, window.first_position)
+    if not len(there):
+        raise ValueError("no position of this window is a policy target")
+    numbers[again] = rng.choice(there, int(again.sum()))
     return numbers
+
+
+def _targets_from(window: Window, first: int) -> npt.NDArray[np.int64]:
+    """[n] all of them from `first` on, ascending."""
+    there = np.arange(first, window.next_position)
+    return there[window.is_target(there)]
 
 
 class Sampler:
@@ -112,10 +126,10 @@ class Sampler:
         newest: int | None = None,
         surprise_share: float = 0.0,
     ) -> Samples:
-        """`count` positions, drawn uniformly and with replacement from a window that is not empty, or from
+        """`count` policy targets, drawn uniformly and with replacement from a window that has any, or from
         the `newest` positions in it; `surprise_share` of them by surprise (the window must keep it)."""
         first = window.first_position if newest is None else window.newest(newest)
-        numbers = searched_positions(window, rng, first, count)
+        numbers = target_positions(window, rng, first, count)
         if surprise_share:
             chosen = rng.random(count) < surprise_share
             numbers[chosen] = by_surprise(window, first, numbers[chosen], rng.random(int(chosen.sum())))
@@ -123,10 +137,9 @@ class Sampler:
         return self.make(window, numbers, symmetries)
 
     def newest(self, window: Window, limit: int, count: int) -> Samples:
-        """`count` positions spread evenly over those searched of the newest `limit` (or as many as there
+        """`count` positions spread evenly over the policy targets of the newest `limit` (or as many as there
         are), as they stood on the board; none twice."""
-        there = np.arange(window.newest(limit), window.next_position)
-        there = there[window.is_searched(there)]
+        there = _targets_from(window, window.newest(limit))
         count = min(count, len(there))
         numbers = there[np.arange(count) * len(there) // max(count, 1)]
         return self.make(window, numbers, np.zeros(len(numbers), dtype=np.int64))

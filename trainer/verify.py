@@ -24,6 +24,7 @@ from protocol.records import (
 )
 from protocol.search_columns import fault_of
 from protocol.settings import SelfPlaySettings
+from search.pruning import prunes
 from trainer import verify_kernel as kernel
 
 MAX_PLIES = 1 << 16
@@ -58,7 +59,7 @@ class Expected:
     resign_value: float = 0.0
     """Root value above which nobody resigns; 0: nobody ever does."""
     pruned: bool = False
-    """Whether policy targets may lack forced playouts (`forced_playouts`)."""
+    """Whether policy targets may lack visits (`forced_playouts` with `prune_target`, `prune_noise`)."""
     run: bytes = b""
     """Identity that games which tell theirs must have; empty: any."""
 
@@ -73,7 +74,7 @@ class Expected:
             frozenset(settings.start_positions.splitlines() if settings.start_share > 0 else ()),
             tuple(settings.start_generator.split(",")) if settings.start_generator else (),
             settings.resign_value,
-            settings.forced_playouts > 0 and settings.prune_target,
+            prunes(settings),
         )
 
 
@@ -118,7 +119,7 @@ class Verifier:
         if expected.resign_value == 0 and (record.flags & PLAYED_ON).any():
             return Rejection(Code.WRONG_SETTINGS, "it is marked as played on, but nobody resigns in this run")
         if not expected.pruned and (record.flags & PRUNED_TARGET).any():
-            return Rejection(Code.WRONG_SETTINGS, "it has pruned targets, this run has no forced playouts")
+            return Rejection(Code.WRONG_SETTINGS, "it has pruned targets, this run prunes none")
         try:
             start = self._game.notation.state_from_text(record.start)
         except ValueError as error:

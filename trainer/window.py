@@ -101,7 +101,7 @@ class Window:
         self.surprise: npt.NDArray[np.float32] = np.zeros(positions if with_surprise else 0, np.float32)
         """[positions] sum of `trainer.surprise.surprises` of its game up to and with this ply; or empty."""
         self._outcome_positions = [0, 0, 0]
-        self._searched = 0
+        self._targets = 0
         self._oldest_game = 0
         self._next_game = 0
         self._next_position = 0
@@ -155,13 +155,14 @@ class Window:
         return {outcome: self._outcome_positions[outcome + 1] / total for outcome in (1, 0, -1)}
 
     @property
-    def searched(self) -> int:
-        """Positions here whose move was searched for: only they are learned from."""
-        return self._searched
+    def targets(self) -> int:
+        """Positions here that are policy targets: only they are learned from."""
+        return self._targets
 
-    def is_searched(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """[n] whether the moves of the positions `numbers [n]` were searched for, and not drawn at random."""
-        found: npt.NDArray[np.bool_] = self.rings.visited[numbers % self.capacity] > 0
+    def is_target(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """[n] whether the positions `numbers [n]` are policy targets: their moves were neither drawn at
+        random nor found by a cheap search."""
+        found: npt.NDArray[np.bool_] = self.rings.is_target[numbers % self.capacity] > 0
         return found
 
     @property
@@ -199,7 +200,7 @@ class Window:
         if len(self.surprise):
             _put(self.surprise, self._next_position, running_surprise(record))
         self._outcome_positions[record.outcome + 1] += plies
-        self._searched += record.searched
+        self._targets += record.targets
         self._next_game += 1
         self._next_position += plies
         self._next_visit += visits
@@ -216,7 +217,7 @@ class Window:
             outcome, plies_gone = int(self.rings.game_outcome[slot]), int(self.rings.game_plies[slot])
             self._outcome_positions[outcome + 1] -= plies_gone
             numbers = self.rings.game_first[slot] + np.arange(plies_gone)
-            self._searched -= int(np.count_nonzero(self.is_searched(numbers)))
+            self._targets -= int(np.count_nonzero(self.is_target(numbers)))
             self._oldest_game += 1
 
     def _write_columns(self, record: GameRecord) -> None:

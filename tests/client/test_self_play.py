@@ -80,9 +80,12 @@ def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
 
 
 @pytest.mark.parametrize("reuse_tree", [True, False])
-def test_forced_playouts_are_pruned_from_targets_that_the_trainer_takes(reuse_tree: bool) -> None:
+@pytest.mark.parametrize("pruning", [{"forced_playouts": 2.0}, {"prune_noise": True}], ids=str)
+def test_what_is_pruned_from_targets_the_trainer_does_without(
+    reuse_tree: bool, pruning: dict[str, object]
+) -> None:
     """Cheap searches between them have no noise and nothing forced."""
-    changes = {"forced_playouts": 2.0, "reuse_tree": reuse_tree, "cheap_probability": 0.3, "simulations": 60}
+    changes = {**pruning, "reuse_tree": reuse_tree, "cheap_probability": 0.3, "simulations": 60}
     records = [play("connect_four", number, **changes) for number in range(8)]
     settings = settings_for("connect_four", **changes)
     verifier, game = Verifier(get_game("connect_four")), get_game("connect_four")
@@ -92,8 +95,8 @@ def test_forced_playouts_are_pruned_from_targets_that_the_trainer_takes(reuse_tr
     flags = np.concatenate([record.flags for record in records])
     assert set(flags) <= {0, 1, 5}
     assert {0, 5} <= set(flags)
-    unforced = Expected.of(replace(settings, forced_playouts=0.0), game)
-    refused = verifier.check(next(one for one in records if 5 in one.flags), unforced, 0)
+    unpruned = Expected.of(replace(settings, forced_playouts=0.0, prune_noise=False), game)
+    refused = verifier.check(next(one for one in records if 5 in one.flags), unpruned, 0)
     assert refused is not None
     assert refused.code == Code.WRONG_SETTINGS
 

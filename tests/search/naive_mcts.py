@@ -122,6 +122,27 @@ class NaiveSearch:
                 return edge
         return None
 
+    def without_noise(self, clean: list[np.float32]) -> dict[int, int]:
+        """Visits of the root's actions less those that the `clean` priors would not have asked for."""
+        total = sum(edge.visits for edge in self.root.edges)
+        own = [Edge(edge.action, prior) for edge, prior in zip(self.root.edges, clean, strict=True)]
+        best = max(range(len(own)), key=lambda i: self.root.edges[i].visits)
+
+        def score(i: int, visits: int) -> float:
+            edge = self.root.edges[i]
+            return float(edge.value_sum) / edge.visits + self.exploration(own[i], total + 1, visits)
+
+        kept = {}
+        for i, edge in enumerate(self.root.edges):
+            wanted = edge.visits
+            if i != best and edge.visits and edge.prior > clean[i]:
+                while wanted and score(i, wanted - 1) < score(best, self.root.edges[best].visits):
+                    wanted -= 1
+                wanted = 0 if wanted == 1 < edge.visits else wanted
+            if wanted:
+                kept[edge.action] = wanted
+        return kept
+
     def pruned(self) -> dict[int, int]:
         """Visits of the root's actions without those that were forced and not wanted."""
         total = sum(edge.visits for edge in self.root.edges)

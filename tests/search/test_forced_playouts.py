@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from naive_mcts import NaiveSearch
+from naive_mcts import NaiveSearch, hashed_evaluation
 from test_search import QUIET, HashEvaluator, make_tree, run
 
 from search.layout import EDGE
-from search.pruning import without_forced
+from search.pruning import without_forced, without_noise
 
 FORCED = replace(QUIET, root_noise=0.25, forced_playouts=2.0, simulations=200)
 
@@ -38,6 +38,36 @@ def test_search_and_target_equal_those_of_the_slow_twin(name, exploration, force
     assert by_action(edges["action"], edges["visits"]) == expected
     assert by_action(result.actions, result.visits) == twin.pruned()
     assert result.is_pruned == (twin.pruned() != expected)
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
+@pytest.mark.parametrize("exploration", ["alphazero", "alphago_zero", "ucb"])
+def test_visits_that_noise_caused_are_taken_out_as_by_the_slow_twin(name, exploration):
+    """Though nothing is forced."""
+    settings = replace(FORCED, exploration=exploration, forced_playouts=0.0, prune_noise=True, root_noise=0.5)
+    tree = make_tree(name, settings)
+    leaf = tree.root_leaf()
+    tree.expand_root(*hashed_evaluation(leaf.features, leaf.actions))
+    clean = list(tree.view_of_net().priors)
+    result = run(tree, HashEvaluator())
+    edges = tree.root_edges()
+    twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
+    _, twin.root, _ = twin.look(twin.line)
+    for edge, noisy in zip(twin.root.edges, edges, strict=True):
+        edge.prior, edge.visits, edge.value_sum = noisy["prior"], int(noisy["visits"]), noisy["value_sum"]
+    expected = twin.without_noise(clean)
+    assert by_action(result.actions, result.visits) == expected
+    assert result.is_pruned
+    assert int(result.visits.sum()) < 200
+
+
+def test_without_noise_the_most_visited_keeps_all_and_what_noise_lowered_too():
+    edges = np.zeros(4, EDGE)
+    edges["visits"], edges["prior"] = [90, 10, 6, 4], [0.4, 0.2, 0.2, 0.2]
+    edges["value_sum"] = edges["visits"] * np.array([0.5, -0.9, -0.9, -0.9], np.float32)
+    clean = np.array([0.3, 0.1, 0.3, 0.2], np.float32)
+    left = without_noise(edges, edges["visits"], clean, replace(FORCED, forced_playouts=0.0))
+    assert left.tolist() == [90, 0, 6, 4]
 
 
 def test_noise_alone_leaves_actions_that_forcing_looks_into():

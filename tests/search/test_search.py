@@ -18,6 +18,7 @@ from search.mcts import SearchResult, search
 from search.moves import choose_action
 from search.settings import resolve
 from search.tree import SearchTree
+from search.trees import tree_for
 
 QUIET = SelfPlaySettings(simulations=80, root_noise=0.0)
 
@@ -136,6 +137,40 @@ def test_a_win_in_one_takes_all_visits_for_either_side(name, moves, start, winni
     mover = int(tree.game.rules.side_to_move(tree.state))
     assert tree.end_reason() not in (None, PLY_CAP)
     assert tree.outcome() == (-1 if mover == 0 else 1)
+
+
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+@pytest.mark.parametrize(
+    ("name", "moves", "start", "shares"),
+    [
+        ("tic_tac_toe", "1 6 2 7 5 4", "", {"3": 1, "8": 1, "9": 1}),
+        ("connect_four", "2 2 3 3 4 4", "", {"1": 1, "5": 1}),
+        ("chess", "", "7k/8/6K1/8/8/8/8/1Q3R2 w - - 0 1", {"b1b8": 1, "f1f8": 1, "b1b2": 0}),
+    ],
+)
+def test_all_wins_in_one_share_the_visits_evenly(name, moves, start, shares, root):
+    """What cannot be divided goes to the lowest; a slow twin tries every legal action."""
+    game = get_game(name)
+    tree = tree_for(game, resolve(replace(QUIET, root=root, simulations=80), game), np.random.default_rng(5))
+    tree.reset(game.notation.state_from_text(start))
+    for move in moves.split():
+        tree.advance(game.notation.action_from_text(tree.state, move))
+    result = run(tree)
+    wins = []
+    for action in sorted(tree.legal_actions().tolist()):
+        line = np.array([tree.state, tree.state])
+        tree.game.rules.play(line[0], action, line[1])
+        count = tree.game.rules.legal_actions(line, 2, np.zeros(tree.game.max_legal, np.uint16))
+        reason = tree.game.rules.end_reason(line, 2, count, False)
+        wins += [action] if reason and tree.game.end_reasons[reason].value < 0 else []
+    assert result.actions.tolist() == wins
+    total = 80 if root == "puct" else 10_000
+    assert int(result.visits.sum()) == total
+    assert result.visits.max() - result.visits.min() <= 1
+    assert sorted(result.visits.tolist(), reverse=True) == result.visits.tolist()
+    texts = {tree.game.notation.action_to_text(tree.state, int(one)) for one in result.actions}
+    assert texts >= {text for text, wins_at_once in shares.items() if wins_at_once}
+    assert not texts & {text for text, wins_at_once in shares.items() if not wins_at_once}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from games_runs import entry
-from unsearched import without_search
+from unsearched import cheaply_searched, without_search
 
 from bench.random_games import random_game
 from games import get_game
@@ -219,6 +219,16 @@ def test_what_was_paid_stays_paid_when_settings_change(tmp_path: Path) -> None:
     assert (before.learned_from, after.learned_from) == (played, played + searched)
     assert before.step == 4 * played // 32
     assert after.step == (4 * played + searched) // 32 > before.step
+
+
+def test_cheap_searches_pay_for_no_step_and_are_not_learned_from(tmp_path: Path) -> None:
+    """Of games with a playout cap only the full searches count, three of four plies not."""
+    records = [cheaply_searched(one, np.arange(one.plies) % 4 > 0) for one in games(60)]
+    one = learning(tmp_path / "a", samples_per_position=4.0)
+    turn = to_the_end(one, records, 60)
+    full = sum(len(range(0, record.plies, 4)) for record in records)
+    assert turn.learned_from == full
+    assert turn.step == 4 * full // 32 > 0
 
 
 def test_run_from_before_the_count_goes_on_at_once(tmp_path: Path) -> None:

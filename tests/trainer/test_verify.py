@@ -197,6 +197,15 @@ def test_the_sum_of_a_pruned_target_and_the_one_after_it_are_bounded(
     assert naive_verdict(GAMES["connect_four"], record) == (wanted and "bad_visits")
 
 
+def test_a_run_that_prunes_what_noise_caused_takes_pruned_targets_though_nothing_is_forced() -> None:
+    record = pruned({0: 40, 1: 150})
+    check = VERIFIERS["connect_four"].check
+    assert check(record, expected("connect_four", prune_noise=True), NEWEST) is None
+    too_many = check(pruned({0: 40, 1: 200}), expected("connect_four", prune_noise=True), NEWEST)
+    assert too_many is not None
+    assert too_many.code == Code.BAD_VISITS
+
+
 @pytest.mark.parametrize("settings", [{}, {"forced_playouts": 2.0, "prune_target": False}], ids=str)
 def test_pruned_targets_belong_to_runs_that_ask_for_them(settings: dict[str, object]) -> None:
     """A run with them takes plain visit counts too."""

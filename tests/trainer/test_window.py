@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry, naive_words
-from unsearched import without_search
+from unsearched import cheaply_searched, fully_searched, without_search
 
 from bench.random_games import random_game
 from games import get_game
@@ -124,7 +125,7 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
     """A limit draws from that many of the newest positions, all of them, whatever games they are cut from."""
     window = Window(CONNECT_FOUR, 100)
     for record in random_games(CONNECT_FOUR, 6, 20):
-        window.add(record)
+        window.add(fully_searched(record))
     sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
     drawn = sampler.sample(window, np.random.default_rng(8), 2000, newest)
     last = sampler.newest(window, newest, 100)
@@ -140,11 +141,11 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
 def test_plies_without_a_search_are_neither_drawn_nor_counted() -> None:
     """Of games that begin with three random plies the rest is drawn, all of it; root values show which."""
     window = Window(CONNECT_FOUR, 100)
-    records = [without_search(record, 3) for record in random_games(CONNECT_FOUR, 6, 20)]
+    records = [without_search(fully_searched(record), 3) for record in random_games(CONNECT_FOUR, 6, 20)]
     for record in records:
         window.add(record)
-    searched = np.flatnonzero(window.is_searched(np.arange(window.first_position, window.next_position)))
-    assert window.searched == len(searched)
+    searched = np.flatnonzero(window.is_target(np.arange(window.first_position, window.next_position)))
+    assert window.targets == len(searched)
     assert 0 < len(searched) == window.positions - 3 * window.games
     sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
     drawn, last = sampler.sample(window, np.random.default_rng(8), 2000), sampler.newest(window, 10**6, 10**6)
@@ -153,13 +154,40 @@ def test_plies_without_a_search_are_neither_drawn_nor_counted() -> None:
     assert {words.tobytes() for words in drawn.words} == {words.tobytes() for words in last.words}
 
 
-def test_a_window_in_which_nothing_was_searched_is_drawn_from_as_it_is() -> None:
-    window = Window(CONNECT_FOUR, 100)
-    window.add(without_search(random_games(CONNECT_FOUR, 6, 1)[0], 42))
-    assert window.searched == 0
-    assert np.isnan(
-        SAMPLERS["connect_four", False].sample(window, np.random.default_rng(8), 5).root_values
-    ).all()
+@pytest.mark.parametrize("surprise_share", [0.0, 0.5])
+def test_positions_of_cheap_searches_are_neither_drawn_nor_counted(surprise_share: float) -> None:
+    """They have visits and a value, which are not learned from; three of four, as with a playout cap."""
+    window = Window(CONNECT_FOUR, 100, with_surprise=True)
+    rng = np.random.default_rng(5)
+    for record in random_games(CONNECT_FOUR, 6, 20):
+        surprised = rng.random(record.plies).astype(np.float16)
+        window.add(replace(cheaply_searched(record, np.arange(record.plies) % 4 > 0), prior_kl=surprised))
+    numbers = np.arange(window.first_position, window.next_position)
+    plies = numbers - window.rings.game_first[window.rings.game[numbers % window.capacity]]
+    (full,) = np.nonzero(plies % 4 == 0)
+    assert window.targets == len(full)
+    sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
+    drawn = sampler.sample(window, np.random.default_rng(8), 2000, surprise_share=surprise_share)
+    last = sampler.newest(window, 10**6, 10**6)
+    np.testing.assert_array_equal(last.words, whole.words[full])
+    assert {words.tobytes() for words in drawn.words} == {words.tobytes() for words in last.words}
+
+
+def test_a_single_target_among_many_positions_is_found() -> None:
+    """Also when the newest positions have none; and where there is none nothing can be drawn."""
+    window, sampler = Window(CONNECT_FOUR, 5000), SAMPLERS["connect_four", False]
+    games = random_games(CONNECT_FOUR, 6, 200)
+    window.add(cheaply_searched(games[0], np.arange(games[0].plies) != 3))
+    for record in games[1:]:
+        window.add(without_search(record, 42))
+    only = sampler.make(window, np.array([3]), np.zeros(1, np.int64))
+    for newest in (None, 50):
+        drawn = sampler.sample(window, np.random.default_rng(8), 20, newest)
+        assert {words.tobytes() for words in drawn.words} == {only.words[0].tobytes()}
+    empty = Window(CONNECT_FOUR, 100)
+    empty.add(without_search(games[0], 42))
+    with pytest.raises(ValueError, match="no position"):
+        sampler.sample(empty, np.random.default_rng(8), 5)
 
 
 def test_the_window_knows_the_results_of_its_positions() -> None:

@@ -1,12 +1,13 @@
-"""Games whose first moves were drawn at random, made of others."""
+"""Games whose moves were drawn at random, or found by cheap searches, made of others."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
-from protocol.records import GameRecord
+from protocol.records import POLICY_TARGET, GameRecord
 
 
 def without_search(record: GameRecord, plies: int) -> GameRecord:
@@ -21,3 +22,14 @@ def without_search(record: GameRecord, plies: int) -> GameRecord:
         root_values=np.where(beginning, 0, record.root_values).astype(np.float32),
         flags=np.where(beginning, 0, record.flags).astype(np.uint8),
     )
+
+
+def cheaply_searched(record: GameRecord, plies: npt.NDArray[np.bool_]) -> GameRecord:
+    """The game as if the searches of `plies [plies]` had been cheap, and all others full: only these are
+    targets."""
+    return replace(record, flags=np.where(plies, 0, POLICY_TARGET).astype(np.uint8))
+
+
+def fully_searched(record: GameRecord) -> GameRecord:
+    """The game with a target at each ply."""
+    return cheaply_searched(record, np.zeros(record.plies, np.bool_))
