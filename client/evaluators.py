@@ -26,7 +26,7 @@ from protocol.messages import (
 )
 from runtime.connection import Connection
 from runtime.logs import Repeated
-from runtime.sockets import Channel, Context, subscriber
+from runtime.sockets import Context
 from search.evaluator import Evaluator, LocalEvaluator
 
 FEWEST_GAMES = 64
@@ -150,12 +150,10 @@ class ServersNet:
 
 
 class OwnNet:
-    """A network in this process, with the weights that the server announces."""
+    """A network in this process, with the weights that the server tells us of."""
 
     def __init__(
         self,
-        context: Context,
-        announce: str,
         game: Game,
         history: int,
         device: str,
@@ -166,7 +164,6 @@ class OwnNet:
     ) -> None:
         self._net = LocalNet(game, history, device, threads or None)
         self._puller = WeightsPuller(folder, self._net.load, send)
-        self._announcements = Channel(subscriber(context, announce), self._puller.on_announced)
         self._evaluator = LocalEvaluator(self._net.infer, self._net.max_rows)
 
     @property
@@ -182,7 +179,6 @@ class OwnNet:
         return self._net.device_name
 
     def parts(self) -> list[Coroutine[Any, Any, None]]:
-        self._announcements.start()
         return [self._puller.run()]
 
     async def ready(self) -> None:
@@ -209,5 +205,4 @@ class OwnNet:
             self._puller.on_refused(message)
 
     def close(self) -> None:
-        self._announcements.close()
         self._evaluator.close()

@@ -16,7 +16,6 @@ class WorkerOptions:
     bulk: str
     spool: Path
     leaves: str = ""
-    announce: str = ""
     server: str = ""
     role: str = "client"
     index: int = 0
@@ -48,7 +47,6 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--bulk", required=True, help="endpoint for games and weights, such as tcp://host:5601")
     add("--spool", required=True, type=Path, help="folder for finished games, shared by this host's workers")
     add("--leaves", default="", help="endpoint for leaves; needed with --device remote")
-    add("--announce", default="", help="endpoint for announcements; needed with an own network")
     add("--server", default="", help="HOST:PORT as people know the server, for messages")
     add("--role", choices=("worker", "client"), default="client")
     add("--index", type=int, default=0, help="number of this worker on its host")
@@ -62,6 +60,4 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     options = WorkerOptions(**vars(parser.parse_args(argv)))
     if options.is_remote and not options.leaves and not options.warm_only:
         parser.error("--device remote needs --leaves ENDPOINT")
-    if not options.is_remote and not options.announce:
-        parser.error(f"--device {options.device} needs --announce ENDPOINT")
     return options

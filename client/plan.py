@@ -55,7 +55,7 @@ def make_plan(
     common = [
         *(sys.executable, "-m", "client.worker", "--role", "client"),
         *("--server", address.server, "--leaves", address.leaves),
-        *("--bulk", address.bulk, "--announce", address.announce),
+        *("--bulk", address.bulk),
         *("--spool", str(spool), "--name", config.name),
     ]
     workers = []

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from client.remote_evaluator import LeafRefused
 from client.self_play import Player, Pool
 from games.spec import Game
-from protocol.messages import BadMessage, WeightsInfo, decode
+from protocol.messages import WeightsInfo
 from protocol.records import BadRecord, GameRecord
 from protocol.rounds import uid_of
 from protocol.settings import SelfPlaySettings
@@ -37,13 +36,6 @@ class CurrentVersion:
         if info is not None and info.version > self.newest:
             self.newest = info.version
             self._changed.set()
-
-    def on_announced(self, frames: Sequence[memoryview]) -> None:
-        """A message from the announcements port; what is no WEIGHTS_INFO is ignored."""
-        with suppress(BadMessage, IndexError):
-            message = decode(frames[0])
-            if isinstance(message, WeightsInfo):
-                self.heard(message)
 
     async def after(self, version: int) -> int:
         """The newest version, once it is above `version`."""

@@ -1,7 +1,7 @@
 """Which chunks of which weights to ask for. Pure: events with `now` in, instructions out.
 
-An announcement may be lost without harm: it is repeated, and WELCOME carries the same facts. The newest
-weights announced are pulled with a window of chunks; what was begun of older ones is dropped.
+WELCOME names the weights, and WEIGHTS_INFO comes when they change. The newest
+weights told of are pulled with a window of chunks; what was begun of older ones is dropped.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class WeightsPull:
         self._paused_until = 0.0
 
     def offered(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
-        """WELCOME, WEIGHTS_INFO or an announcement names the current weights."""
+        """WELCOME or WEIGHTS_INFO names the current weights."""
         if info is None or not 0 < info.size <= LARGEST or (info.version, info.sha256) == self._refused:
             return []
         best = max((known.version for known in (self.in_use, self._newest) if known), default=-1)

@@ -13,13 +13,11 @@ from pathlib import Path
 
 from client.weights_pull import Ask, Complete, Instruction, WeightsPull
 from protocol.messages import (
-    BadMessage,
     Chunk,
     GetChunk,
     Refused,
     WeightsInfo,
     Welcome,
-    decode,
 )
 from runtime.logs import Repeated
 from runtime.runs import write_atomically
@@ -65,13 +63,6 @@ class WeightsPuller:
 
     def lost(self) -> None:
         self._pull.lost()
-
-    def on_announced(self, frames: Sequence[memoryview]) -> None:
-        """A message from the announcements port; what is no WEIGHTS_INFO is ignored."""
-        with suppress(BadMessage, IndexError):
-            message = decode(frames[0])
-            if isinstance(message, WeightsInfo):
-                self.on_info(message)
 
     def on_info(self, info: WeightsInfo | None) -> None:
         self._obey(self._pull.offered(info, self._loop.time()))

@@ -24,11 +24,11 @@ from client.self_play import GamePool, Player
 from client.spool import Spool
 from client.spool_folders import SpoolFolder, claim, run_folder
 from client.uploader import Uploader
-from protocol.messages import PROTOCOL_VERSION, AnyMessage, GameAck, Hello, Welcome
+from protocol.messages import PROTOCOL_VERSION, AnyMessage, GameAck, Hello, WeightsInfo, Welcome
 from runtime import aio, logs
 from runtime.connection import Connection
 from runtime.exits import Exit, Fatal, guarded
-from runtime.sockets import BULK_LIMIT, Channel, new_context, subscriber
+from runtime.sockets import BULK_LIMIT, new_context
 from search.warm import warm
 
 REPORT_EVERY = 60.0
@@ -73,8 +73,6 @@ class Worker:
         self._cache: CachedEvaluator | None = None
         self._pool: GamePool | RoundPool | None = None
         self._current = CurrentVersion()
-        self._announcements: Channel | None = None
-        """Listened to when games come in rounds."""
 
     async def run(self) -> None:
         """Until the first signal, or until a Fatal."""
@@ -87,8 +85,6 @@ class Worker:
                 for task in self._tasks:
                     task.cancel()
         finally:
-            if self._announcements is not None:
-                self._announcements.close()
             if self._source is not None:
                 self._source.close()
             if self._folder is not None:
@@ -128,8 +124,6 @@ class Worker:
         if options.is_remote:
             return ServersNet(self._context, options.leaves, self._hello, options.server, self._on_games)
         return OwnNet(
-            self._context,
-            options.announce,
             run.game,
             run.settings.history,
             options.device,
@@ -167,9 +161,6 @@ class Worker:
         keep, room, finishing = uploader.keep, uploader.room, self._stop.finishing
         if not run.settings.round_games:
             return GamePool(*what, keep=keep, room=room, finishing=finishing)
-        heard = subscriber(self._context, self._options.announce)
-        self._announcements = Channel(heard, self._current.on_announced)
-        self._announcements.start()
         return RoundPool(*what, current=self._current, keep=keep, room=room, finishing=finishing)
 
     def _check_rounds(self, run: Run) -> None:
@@ -177,7 +168,7 @@ class Worker:
         options = self._options
         if not run.settings.round_games:
             return
-        if options.role != "worker" or not options.is_remote or not options.announce:
+        if options.role != "worker" or not options.is_remote:
             raise Fatal(
                 f"run {run.name} is played in rounds (self_play.round_games), by azserver's own worker "
                 "alone; start no client for it",
@@ -221,7 +212,10 @@ class Worker:
             self._uploader.acknowledged(message)
             if isinstance(self._pool, GamePool) and message.resign_value is not UNSET:
                 self._pool.resigning.heard(message.resign_value)
-        elif self._source is not None:
+            return
+        if isinstance(message, WeightsInfo):
+            self._current.heard(message)
+        if self._source is not None:
             self._source.on_message(message, frames)
 
     async def _watch_end(self) -> None:

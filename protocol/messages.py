@@ -67,7 +67,7 @@ class Hello(Message, frozen=True, tag="hello"):
 
 
 class WeightsInfo(Message, frozen=True, tag="weights_info"):
-    """Which weights are current. Sent on PUB every few seconds, in WELCOME and on request."""
+    """Which weights are current. Sent to players when they change, in WELCOME and on request."""
 
     version: Count
     """Grows by one with each publication; 0 is the untrained network of this run."""

@@ -1,4 +1,4 @@
-"""Ports of a server: base port P for leaves, P+1 for games and weights, P+2 for announcements."""
+"""Ports of a server: base port P for leaves, P+1 for games and weights."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pathlib import Path
 from runtime.exits import Exit, Fatal
 
 DEFAULT_PORT = 5600
-PORTS = 3
+PORTS = 2
 """Ports in a row that azserver takes."""
 LAST_BASE = 65_533
 
 
 def find_base_port(first: int = DEFAULT_PORT, tries: int = 500) -> int:
-    """The first base port from `first` on, in steps of ten, where three in a row are free.
+    """The first base port from `first` on, in steps of ten, where two in a row are free.
 
     Raises Fatal(TRY_AGAIN) if there is none.
     """
     for base in range(first, min(first + 10 * tries, LAST_BASE + 1), 10):
         if all(_is_free(base + offset) for offset in range(PORTS)):
             return base
-    raise Fatal(f"no three free ports in a row from {first} on: give --port", Exit.TRY_AGAIN)
+    raise Fatal(f"no two free ports in a row from {first} on: give --port", Exit.TRY_AGAIN)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def _is_free(port: int) -> bool:
 
 @dataclass(frozen=True)
 class Address:
-    """Of a server: the base port carries leaves, the next one games and weights, the third announcements."""
+    """Of a server: the base port carries leaves, the next one games and weights."""
 
     host: str
     port: int
@@ -100,10 +100,6 @@ class Address:
     @property
     def bulk(self) -> str:
         return f"tcp://{self._host}:{self.port + 1}"
-
-    @property
-    def announce(self) -> str:
-        return f"tcp://{self._host}:{self.port + 2}"
 
     @property
     def server(self) -> str:
@@ -130,8 +126,8 @@ def parse_address(text: str) -> Address:
         host, _, port = host.partition(":")
     if not host or any(char.isspace() or char in "/@" for char in host):
         raise _no_address(f"{text!r} is not an address")
-    if port and not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65533):
-        raise _no_address(f"{port!r} is not a base port (1 to 65533)")
+    if port and not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65534):
+        raise _no_address(f"{port!r} is not a base port (1 to 65534)")
     return Address(host, int(port or DEFAULT_PORT))
 
 

@@ -96,22 +96,6 @@ def router(
     return _bind(socket, endpoints)
 
 
-def publisher(context: Context, endpoints: Sequence[str], *, hwm: int = 8) -> Socket:
-    """A PUB bound to all `endpoints`; a subscriber that is slow or late misses messages."""
-    socket = context.socket(zmq.PUB)
-    _set_common(socket, 4096, hwm)
-    return _bind(socket, endpoints)
-
-
-def subscriber(context: Context, endpoint: str, *, limit: int = 64 * 1024, hwm: int = 8) -> Socket:
-    """A SUB for everything that `endpoint` publishes."""
-    socket = context.socket(zmq.SUB)
-    _set_common(socket, limit, hwm)
-    _set_reconnect(socket, endpoint)
-    socket.set(zmq.SUBSCRIBE, b"")
-    return _connect(socket, endpoint)
-
-
 def _set_common(socket: Socket, limit: int, hwm: int, heartbeat_ms: int = HEARTBEAT_MS) -> None:
     socket.set(zmq.LINGER, 0)
     socket.set(zmq.MAXMSGSIZE, limit)

@@ -25,6 +25,7 @@ from runtime import logs
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.log_files import LogFile
+from runtime.ports import PORTS
 from runtime.processes import Children, to_stderr
 from runtime.runs import RunFolder
 from runtime.sockets import new_context
@@ -168,7 +169,7 @@ class App:
         self, folder: RunFolder, endpoints: dict[str, str], devices: int, workers: int
     ) -> FrontSettings:
         config = self._config
-        tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(3)]
+        tcp = [f"tcp://{config.listen}:{config.port + offset}" for offset in range(PORTS)]
         return FrontSettings(
             run=folder.name,
             run_id=folder.run_id,
@@ -177,7 +178,6 @@ class App:
             self_play=asdict(self._self_play),
             leaves=(tcp[0], endpoints["leaves"]),
             bulk=(tcp[1], endpoints["bulk"]),
-            announce=(tcp[2], endpoints["announce"]),
             evaluators=endpoints["evaluators"],
             devices=devices,
             local_workers=workers,
@@ -209,8 +209,7 @@ class App:
             argv = [
                 *(sys.executable, "-m", "client.worker", "--role", "worker", "--index", str(index)),
                 *("--leaves", endpoints["leaves"], "--bulk", endpoints["bulk"]),
-                *("--announce", endpoints["announce"], "--device", "remote"),
-                *("--spool", str(folder.spool)),
+                *("--device", "remote", "--spool", str(folder.spool)),
             ]
             children.add(f"worker-{index}", argv)
 

@@ -72,6 +72,8 @@ class BulkService:
         self._chunks: asyncio.Queue[tuple[bytes, GetChunk]] = asyncio.Queue(maxsize=CHUNK_REQUESTS)
         self._waiting: Counter[bytes] = Counter()
         """How many of these are of each peer."""
+        self._untold: set[bytes] = set()
+        """Players that have not been told which weights are current now."""
 
     def routes(self) -> Mapping[type[Message], Route]:
         return {
@@ -83,6 +85,17 @@ class BulkService:
             GetWeights: Route(self._on_get_weights),
             GetChunk: Route(self._on_get_chunk),
         }
+
+    def tell_weights(self) -> None:
+        """Other weights are current: tell all players. Who cannot be told now is told at a later `tick`."""
+        players = (session for session in self.port.sessions.all() if session.role in PLAYERS)
+        self._untold = {peer_of(session) for session in players}
+        self._tell()
+
+    def _tell(self) -> None:
+        info = self._store.current
+        if info is not None:
+            self._untold = {peer for peer in self._untold if not self.port.send(peer, info)}
 
     async def run(self) -> None:
         """Serve chunks and store uploads, until cancelled."""
@@ -107,11 +120,13 @@ class BulkService:
         return None
 
     def session_ended(self, session: Session) -> None:
+        self._untold.discard(peer_of(session))
         if self.trainer is not None and self.trainer.number == session.number:
             self.trainer = None
             self._carry_out(self.relay.trainer_left())
 
     def tick(self, now: float) -> None:
+        self._tell()
         self._carry_out(self.relay.expire(now))
 
     # ---- games ------------------------------------------------------------------------------

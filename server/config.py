@@ -33,7 +33,7 @@ class ServerConfig:
     listen: str = "127.0.0.1"
     """Address to listen on for clients and the trainer; 0.0.0.0 lets other machines in (no encryption)."""
     port: int = 5600
-    """Base port: leaves; the next is games and weights, the one after it announcements."""
+    """Base port: leaves; the next one is games and weights."""
     run: str = ""
     """Name of the run; empty is GAME-NET. A run that exists is continued."""
     runs: Path = Path("runs")

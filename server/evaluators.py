@@ -1,7 +1,7 @@
 """The evaluator processes as the front sees them: which are up, on which weights, and how to reach them.
 
 An evaluator says EVALUATOR_READY, gets LOAD_WEIGHTS, and takes batches once it has answered
-WEIGHTS_LOADED. New weights are announced to the world only when an evaluator has taken them.
+WEIGHTS_LOADED. Players are told of new weights only when an evaluator has taken them.
 `server.evaluator_watch` says which of them hang.
 """
 

@@ -13,16 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import zmq
-
 from games.spec import Game
 from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
-from protocol.messages import GetStatus, Goodbye, Message, Status, WeightsInfo, Welcome, encode
+from protocol.messages import GetStatus, Goodbye, Message, Status, WeightsInfo, Welcome
 from protocol.sessions import Session, SessionTable
 from runtime.door import Door, DoorLimits
 from runtime.exits import Exit, Fatal
-from runtime.sockets import HEARTBEAT_MS, Context, publisher, raise_file_limit, router
+from runtime.sockets import HEARTBEAT_MS, Context, raise_file_limit, router
 from server.batching import MAX_QUEUED_ROWS
 from server.bulk_service import BulkService
 from server.evaluator_watch import Kill, WatchTimes
@@ -36,8 +34,6 @@ from server.weights import WeightsStore
 log = logging.getLogger(__name__)
 
 SOFTWARE = "azselfplay 0.1.0"
-ANNOUNCE_SECONDS = 3.0
-"""A missed announcement costs at most this long."""
 TICK_SECONDS = 1.0
 """How often leases and other deadlines are looked at; none of them is shorter than 10 s."""
 STUCK_SECONDS = 60.0
@@ -55,9 +51,8 @@ class FrontSettings:
     history: int
     self_play: Mapping[str, Any]
     leaves: tuple[str, ...]
-    """Endpoints to bind; likewise the next three."""
+    """Endpoints to bind; likewise the next two."""
     bulk: tuple[str, ...]
-    announce: tuple[str, ...]
     evaluators: str
     devices: int = 1
     """Evaluators that are to come up."""
@@ -86,7 +81,6 @@ class Front:
         self.store = store
         self.figures = Figures(started=time.monotonic())
         self.stopping = False
-        self._announce_now = asyncio.Event()
         self._trainer_or_weights = asyncio.Event()
         """A session ended on the bulk port, or weights were taken or refused."""
         self._trouble: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
@@ -123,7 +117,6 @@ class Front:
             on_end=self._on_bulk_session_ended,
             version=self._version,
         )
-        self._publisher = publisher(context, settings.announce)
         events = PoolEvents(
             up=self._on_evaluator_up,
             died=self.leaf.evaluator_died,
@@ -143,7 +136,6 @@ class Front:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.bulk.run())
-                group.create_task(self._announce())
                 group.create_task(self._tick())
                 group.create_task(self._raise_trouble())
         finally:
@@ -153,7 +145,6 @@ class Front:
         """Close all sockets."""
         for part in (self.leaf.port, self.bulk.port, self.pool.channel):
             part.close()
-        self._publisher.close(0)
 
     def say_goodbye(self) -> None:
         """Tell everyone that the server ends and may come back."""
@@ -274,7 +265,7 @@ class Front:
     def _on_weights_taken(self, info: WeightsInfo) -> None:
         self.store.adopt(info)
         log.info("weights %d (step %d) are in use", info.version, info.step)
-        self._announce_now.set()
+        self.bulk.tell_weights()
         self._trainer_or_weights.set()
 
     def _on_weights_refused(self, info: WeightsInfo, reason: str) -> None:
@@ -290,25 +281,6 @@ class Front:
             self._trouble.put_nowait(Fatal(f"{what}; {to_do}", Exit.BAD_DATA))
 
     # ---- timers -----------------------------------------------------------------------------
-
-    async def _announce(self) -> None:
-        """Say which weights are current: now and then, and at once when they change."""
-        while True:
-            self._announce_now.clear()
-            with self.figures.faults.survived("announcing weights", time.monotonic()):
-                if self.store.current is not None:
-                    self._publish(self.store.current)
-            try:
-                async with asyncio.timeout(ANNOUNCE_SECONDS):
-                    await self._announce_now.wait()
-            except TimeoutError:
-                continue
-
-    def _publish(self, message: Message) -> None:
-        try:
-            self._publisher.send(encode(message), zmq.DONTWAIT)
-        except zmq.Again:
-            log.warning("an announcement was not sent: it comes again in %.0f s", ANNOUNCE_SECONDS)
 
     async def _tick(self) -> None:
         while True:

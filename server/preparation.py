@@ -133,5 +133,5 @@ def opened_run(config: ServerConfig, history: int) -> Iterator[RunFolder]:
 def local_endpoints() -> Iterator[dict[str, str]]:
     """`ipc://` endpoints in a folder of their own with a short name, removed at the end."""
     with own_folder() as folder:
-        names: Sequence[str] = ("leaves", "bulk", "announce", "evaluators")
+        names: Sequence[str] = ("leaves", "bulk", "evaluators")
         yield {name: f"ipc://{folder / name}" for name in names}

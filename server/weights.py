@@ -53,7 +53,7 @@ class WeightsStore:
 
     def __init__(self, folder: Path, game: str, kept: int = KEPT, past: int = PAST) -> None:
         self.current: WeightsInfo | None = None
-        """What is announced; set by `open` and `adopt`."""
+        """What players are told of; set by `open` and `adopt`."""
         self._is_saved = True
         """Whether `current.json` names it."""
         self._save_at = 0.0

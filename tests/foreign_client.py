@@ -354,20 +354,6 @@ class Client:
         self.bulk.close()
 
 
-def announced(host: str, port: int, seconds: float = 20.0) -> dict:
-    """Return the next announcement of weights."""
-    socket = zmq.Context.instance().socket(zmq.SUB)
-    socket.setsockopt(zmq.LINGER, 0)
-    socket.setsockopt(zmq.SUBSCRIBE, b"")
-    socket.connect(f"tcp://{host}:{port + 2}")
-    try:
-        if not socket.poll(int(seconds * 1000)):
-            raise TimeoutError("no announcement")
-        return msgpack.unpackb(socket.recv_multipart()[0])
-    finally:
-        socket.close()
-
-
 def main() -> None:
     """Play a game against the server at HOST PORT."""
     client = Client(sys.argv[1], int(sys.argv[2]))

@@ -10,7 +10,7 @@ import pytest
 from client.rounds import CurrentVersion, RoundPool
 from client.self_play import Player
 from games import get_game
-from protocol.messages import WeightsInfo, encode
+from protocol.messages import WeightsInfo
 from protocol.records import GameRecord, to_bytes
 from protocol.rounds import uid_of
 from protocol.settings import SelfPlaySettings
@@ -73,8 +73,8 @@ async def rounds(games: int) -> list[GameRecord]:
         (task,) = one.pool.start(group, games)
         await one.until(5)
         one.evaluator.told = 2
-        one.current.on_announced([memoryview(b"noise")])
-        one.current.on_announced([memoryview(encode(info(2)))])
+        one.current.heard(None)
+        one.current.heard(info(2))
         await one.until(10)
         assert one.pool.finished == 10
         task.cancel()

@@ -10,7 +10,7 @@ import pytest
 
 from client.weights_pull import Ask, Complete, WeightsPull
 from client.weights_puller import WeightsPuller
-from protocol.messages import CHUNK, Chunk, GetChunk, WeightsInfo, encode
+from protocol.messages import CHUNK, Chunk, GetChunk, WeightsInfo
 
 DATA = bytes(range(256)) * (10 * CHUNK // 256 + 3)
 SHA = hashlib.sha256(DATA).digest()
@@ -54,7 +54,7 @@ def test_a_window_of_chunks_is_asked_for_and_the_file_comes_out_whole() -> None:
 
 
 def test_weights_in_use_or_older_are_not_pulled_again() -> None:
-    """The same announcement comes every few seconds."""
+    """The same news may come twice."""
     pull = joined()
     feed(pull, pull.offered(info(5), 0.0))
     pull.settled(True, 1.0)
@@ -119,7 +119,7 @@ def test_lost_chunks_are_asked_for_again_after_the_timeout_and_after_a_new_sessi
 
 @pytest.mark.parametrize("size", [0, 3 * 1024**3])
 def test_absurd_sizes_are_not_pulled(size: int) -> None:
-    """No memory is given to an announcement that no network can have."""
+    """No memory is given to a size that no network can have."""
     assert joined().offered(WeightsInfo(1, 1, SHA, size, "tic_tac_toe"), 0.0) == []
 
 
@@ -134,7 +134,7 @@ def test_chunks_that_were_not_asked_for_or_are_cut_short_are_ignored() -> None:
 
 
 def test_a_file_the_server_dropped_is_asked_for_again_only_after_a_pause() -> None:
-    """A newer announcement will have come by then."""
+    """Newer news will have come by then."""
     pull = joined()
     pull.offered(info(), 0.0)
     pull.chunk_refused(1.0)
@@ -167,7 +167,7 @@ def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tup
             running = group.create_task(puller.run())
             for version in versions:
                 data = DATA[version:]
-                puller.on_announced([memoryview(encode(info(version, data)))])
+                puller.on_info(info(version, data))
                 await done.wait()
                 done.clear()
             await puller.ready.wait()
@@ -191,15 +191,3 @@ def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path)
     puller, loaded = run_puller(tmp_path, {2: "it holds NaN"}, [1, 2])
     assert puller.version == 1
     assert len(loaded) == 2
-
-
-def test_announcements_that_are_none_are_ignored(tmp_path: Path) -> None:
-    """Garbage on the announcements port harms nobody."""
-
-    async def main() -> int:
-        puller = WeightsPuller(tmp_path, lambda *_: "", lambda *_: True)
-        for frames in ([], [memoryview(b"garbage")], [memoryview(encode(GetChunk(SHA, 0)))]):
-            puller.on_announced(frames)
-        return puller.version
-
-    assert asyncio.run(main()) == 0

@@ -43,7 +43,6 @@ class Site:
         self.options = WorkerOptions(
             bulk=f"ipc://{folder}/bulk",
             leaves=f"ipc://{folder}/leaves",
-            announce=f"ipc://{folder}/announce",
             spool=folder / "spool",
             name="here",
             **options,  # type: ignore[arg-type]
@@ -354,12 +353,12 @@ def test_a_worker_with_its_own_network_pulls_the_weights_and_plays(tmp_path: Pat
 
 
 def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """A worker needs to know where its leaves or its weights come from."""
-    for device, missing in (("remote", "--leaves"), ("cpu", "--announce")):
-        with pytest.raises(SystemExit) as caught:
-            parse(["--bulk", "x", "--spool", "y", "--device", device])
-        assert caught.value.code == 2
-        assert missing in capsys.readouterr().err
+    """A worker without a network of its own needs to know where its leaves go."""
+    with pytest.raises(SystemExit) as caught:
+        parse(["--bulk", "x", "--spool", "y", "--device", "remote"])
+    assert caught.value.code == 2
+    assert "--leaves" in capsys.readouterr().err
+    assert not parse(["--bulk", "x", "--spool", "y", "--device", "cpu"]).is_remote
 
 
 def test_leaving_is_said(tmp_path: Path) -> None:

@@ -211,14 +211,14 @@ class Bench:
     ) -> None:
         self.context = context
         self.channels: list[Channel] = []
-        names = ("leaves", "bulk", "announce", "evaluators")
+        names = ("leaves", "bulk", "evaluators")
         self.endpoints = {name: f"ipc://{folder / name}" for name in names}
         self.store = WeightsStore(folder, GAME.name)
         self.store.add(weights, 0, 0, "tiny")
         usual = FrontSettings(
             run="test", game=GAME, history=1, self_play=asdict(SelfPlaySettings(history=1)),
             leaves=(self.endpoints["leaves"],), bulk=(self.endpoints["bulk"],),
-            announce=(self.endpoints["announce"],), evaluators=self.endpoints["evaluators"],
+            evaluators=self.endpoints["evaluators"],
         )  # fmt: skip
         self.front = Front(context, settings(usual), self.store)
 

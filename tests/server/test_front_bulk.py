@@ -18,6 +18,8 @@ from front_bench import (
     play_beside_front,
     publish,
 )
+from raw_zmtp import RawPeer
+from raw_zmtp import hello as raw_hello
 
 from protocol.errors import Code
 from protocol.messages import (
@@ -39,15 +41,15 @@ from protocol.messages import (
     TrainerStatus,
     WeightsInfo,
     Welcome,
-    decode,
 )
 from protocol.sessions import Session
 from runtime.aio import first_cause
 from runtime.connection import Connection
 from runtime.exits import Fatal
-from runtime.sockets import BULK_LIMIT, Channel, subscriber
+from runtime.sockets import BULK_LIMIT
 from server import bulk_service
 from server.bulk_service import TRAINER_RETRY
+from server.port import peer_of
 from server.relay import MOST_UNANSWERED
 
 
@@ -281,24 +283,15 @@ def test_a_worker_may_not_publish_weights(play: Play) -> None:
     play(scenario)
 
 
-def test_published_weights_are_loaded_announced_and_served(play: Play) -> None:
+def test_published_weights_are_loaded_told_and_served(play: Play) -> None:
     async def scenario(bench: Bench) -> None:
         evaluator = await bench.evaluator()
-        announced: asyncio.Queue = asyncio.Queue()
-        listener = Channel(
-            subscriber(bench.context, bench.endpoints["announce"]),
-            lambda frames: announced.put_nowait(decode(frames[0])),
-        )
-        bench.channels.append(listener)
-        listener.start()
         trainer, puller = Peer(bench, "bulk"), Peer(bench, "bulk")
         await trainer.join("trainer")
-        await puller.join("watcher")
+        await puller.join("client")
         data = bytes(range(256)) * 3000
         info = await publish(trainer, data, 1)
-        async with asyncio.timeout(PATIENCE):
-            while await announced.get() != info:
-                pass
+        assert (await puller.receive(WeightsInfo))[0] == info
         assert evaluator.loaded == [0, 1]
         puller.send(GetWeights())
         assert (await puller.receive(WeightsInfo))[0] == info
@@ -310,6 +303,32 @@ def test_published_weights_are_loaded_announced_and_served(play: Play) -> None:
         puller.send(GetChunk(b"?" * 32, CHUNK))
         refused = (await puller.receive(Refused))[0]
         assert (refused.code, refused.request) == (Code.UNKNOWN_WEIGHTS, CHUNK)
+
+    play(scenario)
+
+
+def test_a_player_that_could_not_be_told_of_new_weights_is_told_later(play: Play) -> None:
+    """Here because it reads nothing; when it reads again it gets what was queued, and then the newest."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        trainer = Peer(bench, "bulk")
+        await trainer.join("trainer")
+        raw = await asyncio.to_thread(RawPeer, bench.endpoints["bulk"])
+        assert (await asyncio.to_thread(raw.ask, raw_hello(PROTOCOL_VERSION)))["type"] == "welcome"
+        (session,) = bench.front.bulk.port.sessions.with_role("client")
+        while bench.front.bulk.port.send(peer_of(session), Chunk(b"c" * 32, 0), bytes(400_000)):
+            pass
+        first = await publish(trainer, b"first", 1)
+        second = await publish(trainer, b"second", 2)
+        while (await trainer.status())["weights_version"] != 2:
+            pass
+        told = []
+        while not told or told[-1] != second.version:
+            header, _ = await asyncio.to_thread(raw.receive)
+            told += [header["version"]] if header["type"] == "weights_info" else []
+        assert told in ([first.version, second.version], [second.version])
+        raw.close()
 
     play(scenario)
 
