@@ -8,7 +8,7 @@ chunks, and what a chunk computes stays in its core's cache.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -18,14 +18,13 @@ import numpy.typing as npt
 import torch
 
 from games.spec import Game
-from net.batches import Batch
+from net.batches import Batch, bucket_for
+from net.conv_sizes import STEP, conv_sizes
 from net.cpu_forward import CpuForward, CpuWeights
 from net.folding import FoldedNetwork
 
 F32 = npt.NDArray[np.float32]
 
-STEP = 4
-"""Chunks hold a multiple of this many rows (or 2): oneDNN prepares each size it meets once."""
 LARGEST_CHUNK = 64
 BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 CACHE_BYTES = 512 << 10
@@ -41,24 +40,30 @@ class Work:
     """Where the actions of each row begin; one more than rows."""
     priors: F32
     wdl: F32
+    sizes: Sequence[int]
+    """Numbers of rows that a chunk may be run as."""
 
     @staticmethod
-    def of(batch: Batch) -> Work:
+    def of(batch: Batch, sizes: Sequence[int]) -> Work:
         ends = np.zeros(batch.rows + 1, dtype=np.int64)
         np.cumsum(batch.counts, out=ends[1:])
         priors = np.empty(batch.actions.shape[0], np.float32)
-        return Work(batch, ends, priors, np.empty((batch.rows, 3), np.float32))
+        return Work(batch, ends, priors, np.empty((batch.rows, 3), np.float32), sizes)
 
     def compute(self, forward: CpuForward, start: int, stop: int) -> None:
         """Answer the rows from `start` to `stop`."""
         first, last = int(self.ends[start]), int(self.ends[stop])
         batch = self.batch
         part = Batch(batch.features[start:stop], batch.counts[start:stop], batch.actions[first:last])
-        forward(part, padded(stop - start), self.priors[first:last], self.wdl[start:stop])
+        forward(part, bucket_for(stop - start, self.sizes), self.priors[first:last], self.wdl[start:stop])
 
 
 class CpuEngine:
-    """See `net.engines.Engine`. Threads of its own compute, so the caller goes on until `finish`."""
+    """See `net.engines.Engine`. Threads of its own compute, so the caller goes on until `finish`.
+
+    The answer to a position depends on the weights and the position alone: first layer and heads are added up
+    a position at a time, and convolutions are run only at `sizes`, which agree to the last bit.
+    """
 
     def __init__(
         self, folded: FoldedNetwork, game: Game, history: int, dtype: torch.dtype, *, threads: int
@@ -72,14 +77,19 @@ class CpuEngine:
         self.set_weights(folded)
 
     def set_weights(self, folded: FoldedNetwork) -> None:
-        weights = CpuWeights(folded, self._game, self._history, self._dtype, self._chunk)
+        weights, self.sizes = self._pool.submit(self._lay_out, folded).result()
         self._forwards: SimpleQueue[CpuForward] = SimpleQueue()
         for _ in range(self._threads):
             self._forwards.put(CpuForward(weights, self._chunk))
 
+    def _lay_out(self, folded: FoldedNetwork) -> tuple[CpuWeights, tuple[int, ...]]:
+        """In a thread that computes: what oneDNN chooses depends on settings of the thread."""
+        weights = CpuWeights(folded, self._game, self._history, self._dtype, self._chunk)
+        return weights, conv_sizes(weights.conv_shape())
+
     def start(self, batch: Batch, slot: int) -> None:
-        work = Work.of(batch)
-        chunks = iter(cut(batch.rows, self._chunk, self._threads))
+        work = Work.of(batch, self.sizes)
+        chunks = iter(cut(batch.rows, self.sizes, self._threads))
         futures = [self._pool.submit(self._drain, work, chunks) for _ in range(self._threads)]
         self._in_flight[slot] = (work, futures)
 
@@ -103,25 +113,18 @@ class CpuEngine:
             self._forwards.put(forward)
 
 
-def padded(rows: int) -> int:
-    """The number of rows that a chunk is run as.
+def cut(rows: int, sizes: Sequence[int], threads: int) -> list[tuple[int, int]]:
+    """Chunks of at most the largest of `sizes` (ascending), as even as whole steps allow.
 
-    Never 1: oneDNN multiplies a single row another way, with another last bit in the answer.
+    A multiple of `threads` chunks where there are rows enough. A step is the smallest size from STEP on.
     """
-    return 2 if rows <= 2 else -(-rows // STEP) * STEP
-
-
-def cut(rows: int, largest: int, threads: int) -> list[tuple[int, int]]:
-    """Chunks of at most `largest` rows (a multiple of STEP), as even as whole steps allow.
-
-    A multiple of `threads` chunks where there are rows enough; only the last needs padding.
-    """
-    steps = -(-rows // STEP)
     if rows == 0:
         return []
-    pieces = -(-steps // (largest // STEP))
+    step = next((size for size in sizes if size >= STEP), sizes[-1])
+    steps = -(-rows // step)
+    pieces = -(-steps // (sizes[-1] // step))
     pieces = min(steps, -(-pieces // threads) * threads)
-    bounds = [min(rows, STEP * (steps * k // pieces)) for k in range(pieces + 1)]
+    bounds = [min(rows, step * (steps * k // pieces)) for k in range(pieces + 1)]
     return list(itertools.pairwise(bounds))
 
 

@@ -1,4 +1,4 @@
-"""The folded network on one CPU core: jitted first layer, squeeze-excitation and priors, oneDNN between.
+"""The folded network on one CPU core: jitted first layer, squeeze-excitation and heads, oneDNN between.
 
 The weights are shared by all threads; scratch memory belongs to a `CpuForward`, so each thread has its own.
 """
@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F  # noqa: N812 - everybody calls it so
 from torch import Tensor
 
 from games.jit import specialise
 from games.spec import Game
-from net import cpu_kernels
+from net import cpu_kernels, head_kernels
 from net.batches import Batch
+from net.conv_sizes import ConvShape
 from net.folding import Affine, FoldedNetwork
+from net.head_kernels import Layer
 from net.number_formats import load_bf16, same_f32, store_bf16
-from net.packed_convs import Conv, PackedConv, PlainConv, packed_available
+from net.packed_convs import Conv, make_conv
 from net.planes import PlaneShape
-from net.torch_forward import wdl_of
 
 F32 = npt.NDArray[np.float32]
 Kernels = dict[str, Callable[..., Any]]
@@ -35,8 +35,12 @@ def kernels(dtype: torch.dtype) -> Kernels:
     if dtype not in _KERNELS:
         bf16 = dtype == torch.bfloat16
         formats = {"load": load_bf16 if bf16 else same_f32, "store": store_bf16 if bf16 else same_f32}
-        plain = {function.__name__: function for function in cpu_kernels.KERNELS}
-        _KERNELS[dtype] = specialise(plain, formats, "bf16" if bf16 else "f32")
+        tag = "bf16" if bf16 else "f32"
+        found: Kernels = {}
+        for module in (cpu_kernels, head_kernels):
+            plain = {function.__name__: function for function in module.KERNELS}
+            found |= specialise(plain, formats, tag)
+        _KERNELS[dtype] = found
     return _KERNELS[dtype]
 
 
@@ -57,16 +61,13 @@ class CpuWeights:
         self, folded: FoldedNetwork, game: Game, history: int, dtype: torch.dtype, rows: int
     ) -> None:
         self.dtype = dtype
+        self.rows = rows
         self.shape = PlaneShape.of(game, history)
         self.channels = _up(folded.architecture.channels)
         self.flat_policy = folded.flat_policy
-        packed = packed_available(dtype)
 
         def conv(layer: Affine) -> Conv:
-            wide = _widen(layer, self.channels, self.channels)
-            if packed:
-                return PackedConv(wide, dtype, game.rows, game.cols, rows)
-            return PlainConv(wide, dtype)
+            return make_conv(_widen(layer, self.channels, self.channels), dtype, game.rows, game.cols, rows)
 
         start = _widen(folded.start, self.channels, self.shape.planes)
         self.taps, self.edges = _taps(start.weight), _edges(start.weight)
@@ -77,19 +78,21 @@ class CpuWeights:
         self.gates = [_gate(block.squeeze, block.excite, self.channels) for block in folded.blocks]
         self.policy_conv = None if folded.flat_policy else conv(folded.policy_hidden)
         self._policy(folded)
-        self.value_narrow = _pointwise(folded.value_narrow, self.channels, dtype)
-        self.value_hidden = _by_cells(folded.value_hidden, self.shape.cells, dtype)
-        self.value_out = folded.value_out
+        self.value_narrow = _pointwise(folded.value_narrow, self.channels)
+        hidden = _over_width(folded.value_hidden, self.shape.cells)
+        self.value_hidden = Layer(np.ascontiguousarray(hidden.weight.T), hidden.bias)
+        self.value_out = _layer(folded.value_out)
 
     def _policy(self, folded: FoldedNetwork) -> None:
         if folded.flat_policy:
-            self.policy_narrow = _pointwise(folded.policy_hidden, self.channels, self.dtype)
-            self.policy_flat = _by_cells(folded.policy_out, self.shape.cells, self.dtype)
+            self.policy_narrow = _pointwise(folded.policy_hidden, self.channels)
+            self.policy_out = _over_width(folded.policy_out, self.shape.cells)
         else:
-            planes = folded.policy_out.bias.shape[0]
-            wide = _widen(folded.policy_out, planes, self.channels)
-            self.policy_planes = wide.weight.reshape(planes, self.channels).contiguous().numpy()
-            self.policy_bias = wide.bias.numpy()
+            self.policy_out = _pointwise(folded.policy_out, self.channels)
+
+    def conv_shape(self) -> ConvShape:
+        """That of all 3x3 convolutions but the first layer, which is no convolution here."""
+        return ConvShape(self.dtype, self.channels, self.shape.rows, self.shape.cols, self.rows)
 
 
 class CpuForward:
@@ -117,11 +120,10 @@ class CpuForward:
                     self._numbers(y), self._numbers(x), gate.squeeze, gate.squeeze_bias,
                     gate.excite, gate.excite_bias,
                 )  # fmt: skip
-        cells = _cells_last(x)
-        self._priors(x, cells, batch, priors)
-        flat = F.relu_(F.linear(cells, net.value_narrow.weight, net.value_narrow.bias)).view(bucket, -1)
-        wide = F.relu_(F.linear(flat, net.value_hidden.weight, net.value_hidden.bias)).float()
-        wdl[:] = wdl_of(F.linear(wide, net.value_out.weight, net.value_out.bias)).numpy()[: batch.rows]
+        self._priors(x, batch, priors)
+        self._kernels["win_draw_loss"](
+            self._numbers(x), net.value_narrow, net.value_hidden, net.value_out, wdl
+        )
 
     def _first_layer(self, batch: Batch, bucket: int) -> Tensor:
         net, shape = self._weights, self._weights.shape
@@ -133,18 +135,15 @@ class CpuForward:
         )  # fmt: skip
         return out.permute(0, 3, 1, 2)
 
-    def _priors(self, x: Tensor, cells: Tensor, batch: Batch, priors: F32) -> None:
+    def _priors(self, x: Tensor, batch: Batch, priors: F32) -> None:
         net = self._weights
-        if net.policy_conv is not None:
-            self._kernels["plane_priors"](
-                self._numbers(net.policy_conv.relu(x)), net.policy_planes, net.policy_bias,
-                batch.counts, batch.actions, priors,
-            )  # fmt: skip
-            return
-        narrow = F.relu_(F.linear(cells, net.policy_narrow.weight, net.policy_narrow.bias))
-        flat = narrow.view(x.shape[0], -1)
-        logits = F.linear(flat, net.policy_flat.weight, net.policy_flat.bias).float().numpy()
-        self._kernels["flat_priors"](logits, batch.counts, batch.actions, priors)
+        if net.policy_conv is None:
+            self._kernels["flat_priors"](
+                self._numbers(x), net.policy_narrow, net.policy_out, batch.counts, batch.actions, priors
+            )
+        else:
+            hidden = self._numbers(net.policy_conv.relu(x))
+            self._kernels["plane_priors"](hidden, net.policy_out, batch.counts, batch.actions, priors)
 
     def _numbers(self, x: Tensor) -> npt.NDArray[Any]:
         """`[n, cells, channels]` of a channels-last tensor, sharing its memory."""
@@ -154,11 +153,6 @@ class CpuForward:
 
 def _as_numpy(x: Tensor) -> npt.NDArray[Any]:
     return x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
-
-
-def _cells_last(x: Tensor) -> Tensor:
-    """`[n * cells, channels]` of a channels-last tensor, sharing its memory."""
-    return x.permute(0, 2, 3, 1).reshape(-1, x.shape[1])
 
 
 def _up(channels: int) -> int:
@@ -206,14 +200,19 @@ def _gate(squeeze: Affine | None, excite: Affine | None, channels: int) -> Gate 
     )
 
 
-def _pointwise(layer: Affine, channels: int, dtype: torch.dtype) -> Affine:
-    """A 1x1 convolution as a linear layer over channels."""
+def _layer(layer: Affine) -> Layer:
+    return Layer(layer.weight.contiguous().numpy(), layer.bias.numpy())
+
+
+def _pointwise(layer: Affine, channels: int) -> Layer:
+    """A 1x1 convolution `[planes, channels]`."""
     wide = _widen(layer, layer.bias.shape[0], channels)
-    return Affine(wide.weight.flatten(1).to(dtype).contiguous(), wide.bias.to(dtype))
+    return _layer(Affine(wide.weight.flatten(1), wide.bias))
 
 
-def _by_cells(layer: Affine, cells: int, dtype: torch.dtype) -> Affine:
-    """A linear layer over `[channels, cells]`, for input that comes as `[cells, channels]`."""
+def _over_width(layer: Affine, cells: int) -> Layer:
+    """A linear layer over `[planes, cells]` with zeros for the cells that only fill up."""
     outputs = layer.weight.shape[0]
-    weight = layer.weight.view(outputs, -1, cells).transpose(1, 2).reshape(outputs, -1)
-    return Affine(weight.to(dtype).contiguous(), layer.bias.to(dtype))
+    weight = torch.zeros((outputs, layer.weight.shape[1] // cells, _up(cells)))
+    weight[:, :, :cells] = layer.weight.view(outputs, -1, cells)
+    return _layer(Affine(weight.flatten(1), layer.bias))

@@ -15,7 +15,6 @@ from games.bits import ONE, ZERO, count_ones, count_trailing_zeros
 from net.number_formats import same_f32
 
 F32 = npt.NDArray[np.float32]
-U16 = npt.NDArray[np.uint16]
 Words = npt.NDArray[np.uint64]
 Activations = npt.NDArray[Any]
 
@@ -160,63 +159,5 @@ def squeeze_excite_add(
                 x[row, cell, c] = store(max(gated + load(x[row, cell, c]), ZERO_F32))
 
 
-def plane_priors(hidden: Activations, weight: F32, bias: F32, counts: U16, actions: U16, priors: F32) -> None:
-    """Priors over the legal actions: the last 1x1 convolution only where it is asked for, then softmax.
-
-    hidden `[n, cells, channels]`, weight `[policy_planes, channels]`, priors `[sum of counts]`.
-    """
-    cells, channels = hidden.shape[1:]
-    lanes = np.empty(LANES, np.float32)
-    at = 0
-    for row in range(counts.shape[0]):
-        end = at + int(counts[row])
-        for k in range(at, end):
-            cell = int(actions[k]) % cells
-            plane = int(actions[k]) // cells
-            lanes[:] = ZERO_F32
-            for c in range(0, channels, LANES):
-                for j in range(LANES):
-                    lanes[j] += load(hidden[row, cell, c + j]) * weight[plane, c + j]
-            total = bias[plane]
-            for j in range(LANES):
-                total += lanes[j]
-            priors[k] = total
-        softmax(priors[at:end])
-        at = end
-
-
-def flat_priors(logits: F32, counts: U16, actions: U16, priors: F32) -> None:
-    """Priors over the legal actions out of all logits `[n, actions]`."""
-    at = 0
-    for row in range(counts.shape[0]):
-        end = at + int(counts[row])
-        for k in range(at, end):
-            priors[k] = logits[row, int(actions[k])]
-        softmax(priors[at:end])
-        at = end
-
-
-def softmax(logits: F32) -> None:
-    """In place. Nothing happens to an empty list."""
-    largest = np.float32(-np.inf)
-    for logit in logits:
-        largest = max(largest, logit)
-    total = ZERO_F32
-    for k in range(logits.shape[0]):
-        logits[k] = np.exp(logits[k] - largest)
-        total += logits[k]
-    for k in range(logits.shape[0]):
-        logits[k] /= total
-
-
-KERNELS = (
-    add_scaled,
-    add_bits,
-    finish_start,
-    softmax,
-    start_block,
-    squeeze_excite_add,
-    plane_priors,
-    flat_priors,
-)
+KERNELS = (add_scaled, add_bits, finish_start, start_block, squeeze_excite_add)
 """Those that call others come after them."""

@@ -7,6 +7,7 @@ has them, and plain convolutions take their place when it has not.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from net.folding import Affine
 _ONES = [1, 1]
 
 
+@lru_cache
 def packed_available(dtype: torch.dtype) -> bool:
     """Whether this torch has the fused operations and they work for `dtype` on this CPU."""
     try:
@@ -76,3 +78,10 @@ class PlainConv:
 
 
 Conv = PackedConv | PlainConv
+
+
+def make_conv(layer: Affine, dtype: torch.dtype, rows_of_board: int, cols: int, rows: int) -> Conv:
+    """The fastest convolution that this torch has, for at most `rows` boards at a time."""
+    if packed_available(dtype):
+        return PackedConv(layer, dtype, rows_of_board, cols, rows)
+    return PlainConv(layer, dtype)

@@ -2,7 +2,9 @@
 
 Two slots let the copies and the unpacking of one batch hide behind the computing of the other. Nothing is
 shared between slots but the weights, which are only written while no slot is busy. On a CPU both sides are
-the same memory and `start` has computed all when it returns.
+the same memory, `start` has computed all when it returns, and it computes a row at a time: slow, but no
+answer depends on the other rows. On a GPU libraries choose for each bucket how they compute, and the last
+bits of an answer depend on the bucket.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ class Slot:
     def start(self, bucket: int) -> None:
         """Run the first `bucket` rows of `host`; the answer is in `host` after `wait`."""
         if self._stream is None or self._done is None:
-            self._compute(bucket)
+            for row in range(bucket):
+                self._compute(slice(row, row + 1))
             return
         host, device = self.host, self._device
         with torch.cuda.stream(self._stream):
@@ -74,20 +77,20 @@ class Slot:
         if self._done is not None:
             self._done.synchronize()
 
-    def _compute(self, bucket: int) -> None:
+    def _compute(self, rows: slice) -> None:
         buffers = self._device
-        priors, wdl = self._forward(buffers.words[:bucket], buffers.legal[:bucket])
-        buffers.priors[:bucket].copy_(priors)
-        buffers.wdl[:bucket].copy_(wdl)
+        priors, wdl = self._forward(buffers.words[rows], buffers.legal[rows])
+        buffers.priors[rows].copy_(priors)
+        buffers.wdl[rows].copy_(wdl)
 
     def _graph(self, bucket: int) -> torch.cuda.CUDAGraph:
         """The captured computation of a bucket. Graphs of one slot never run at once: they share a pool."""
         if bucket not in self._graphs:
             for _ in range(WARM_UP_RUNS):
-                self._compute(bucket)
+                self._compute(slice(bucket))
             torch.cuda.synchronize()
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
-                self._compute(bucket)
+                self._compute(slice(bucket))
             self._graphs[bucket] = graph
         return self._graphs[bucket]

@@ -1,0 +1,70 @@
+"""Which sizes of a batch give the same answers, to the last bit.
+
+A library may add up in another order when it is given another number of rows. So every size is tried on the
+same positions, each of them in two different rows, and only sizes whose answers are equal are used together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from net.batches import bucket_for
+
+Positions = npt.NDArray[np.int64]
+CALL_ROWS = 2
+"""What one more batch costs, in rows: so much more time do small convolutions take (`bench inference`)."""
+
+Compute = Callable[[Positions], Sequence[bytes]]
+"""All bits of the answers to the positions with these numbers `[n]`, computed as one batch of n rows."""
+
+TRIED = 16
+"""Positions that are tried at least; at larger sizes as many as there are rows."""
+
+
+def agreeing_sizes(sizes: Sequence[int], positions: int, compute: Compute) -> tuple[int, ...]:
+    """The group of `sizes` that agree with each other and that costs least; ascending.
+
+    There are so many `positions`, at least as many as the largest size. A size at which the
+    answer depends on the row is in no group. `(1,)` if that is so for all: a single row has no other place.
+    """
+    groups: list[tuple[list[bytes], list[int]]] = []
+    for size in sorted(sizes, reverse=True):
+        tried = min(positions, max(size, TRIED))
+        answers = _answers(size, tried, 0, compute)
+        if answers != _answers(size, tried, 1, compute):
+            continue
+        same = (group for first, group in groups if first[:tried] == answers)
+        group = next(same, None)
+        if group is None:
+            groups.append((answers, [size]))
+        else:
+            group.append(size)
+    if not groups:
+        return (1,)
+    found = (tuple(sorted(group)) for _, group in groups)
+    return min(found, key=lambda group: cost(group, max(sizes)))
+
+
+def cost(group: Sequence[int], most: int) -> int:
+    """Rows computed, with padding and CALL_ROWS, to answer 1, 2, ... `most` rows in sizes of `group`."""
+    total = 0
+    for rows in range(1, most + 1):
+        full, rest = divmod(rows, group[-1])
+        total += full * (group[-1] + CALL_ROWS)
+        total += bucket_for(rest, group) + CALL_ROWS if rest else 0
+    return total
+
+
+def _answers(size: int, positions: int, shift: int, compute: Compute) -> list[bytes]:
+    """A hash of the answer to each of so many positions, `size` at a time from position number `shift` on."""
+    order = (np.arange(-(-positions // size) * size) + shift) % positions
+    found = [b""] * positions
+    for start in range(0, len(order), size):
+        numbers = order[start : start + size]
+        for number, answer in zip(numbers, compute(numbers), strict=True):
+            found[number] = hashlib.sha256(answer).digest()
+    return found

@@ -1,0 +1,86 @@
+"""Remembers on disk what `net.conv_sizes` found, for this processor, torch and limits on instructions alone.
+
+One small file for each shape in the folder of compiled code (`AZ_JIT_CACHE`), whose name depends on all
+sources. A file that cannot be read, or is not what was written, is as good as none; one that cannot be
+written is done without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from games.jit import CACHE
+
+Sizes = tuple[int, ...]
+_OF_THE_MODEL = (
+    "vendor_id",
+    "cpu family",
+    "model",
+    "model name",
+    "stepping",
+    "cache size",
+    "flags",
+    "Features",
+)
+_LIMITS = ("ONEDNN_", "DNNL_", "ATEN_", "MKL_", "KMP_")
+"""Environment variables that begin so may change which code a library runs."""
+
+
+def remembered(about: str, sizes: Sequence[int], find: Callable[[], Sizes], folder: Path = CACHE) -> Sizes:
+    """What `find` found for `about` on this machine, today or earlier: some of `sizes`, ascending."""
+    key = f"{about}; {tuple(sizes)}; {machine()}"
+    path = folder / f"sizes-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    known = _read(path, key)
+    if known and set(known) <= set(sizes):
+        return known
+    found = find()
+    _write(path, key, found)
+    return found
+
+
+def machine() -> str:
+    """All that decides which code oneDNN runs for a convolution in one thread."""
+    limits = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(_LIMITS))
+    capability = torch.backends.cpu.get_cpu_capability()
+    return "; ".join([torch.__version__, torch.__config__.show(), capability, *limits, _processor()])
+
+
+@cache
+def _processor() -> str:
+    """The model with its instructions and caches. A virtual machine may hide some of them."""
+    found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
+    lines = [f"{name}={found[name]}" for name in sorted(found)]
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        first = cpuinfo.read_text().split("\n\n")[0]
+        lines += [line for line in first.splitlines() if line.split("\t")[0].rstrip() in _OF_THE_MODEL]
+    return "; ".join(lines)
+
+
+def _read(path: Path, key: str) -> Sizes:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return ()
+    if not isinstance(found, dict) or found.get("key") != key:
+        return ()
+    noted = found.get("sizes")
+    if not isinstance(noted, list) or not all(type(size) is int for size in noted):
+        return ()
+    return tuple(sorted(noted))
+
+
+def _write(path: Path, key: str, sizes: Sizes) -> None:
+    """Whole or not at all: several processes may write at once."""
+    half = path.with_suffix(f".{os.getpid()}.partial")
+    with suppress(OSError):
+        half.write_text(json.dumps({"sizes": sizes, "key": key}))
+        half.replace(path)
