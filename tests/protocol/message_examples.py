@@ -96,8 +96,9 @@ def strategy_of(info: inspect.Type) -> st.SearchStrategy[typing.Any]:
             return st.lists(strategy_of(item), max_size=4)
         case inspect.TupleType(item_types=items):
             return st.tuples(*map(strategy_of, items))
-        case inspect.DictType(key_type=key):
-            return st.dictionaries(strategy_of(key), _plain, max_size=4)
+        case inspect.DictType(key_type=key, value_type=value):
+            values = _plain if isinstance(value, inspect.AnyType) else strategy_of(value)
+            return st.dictionaries(strategy_of(key), values, max_size=4)
         case inspect.UnionType(types=types):
             return st.one_of(*map(strategy_of, types))
         case inspect.StructType(cls=cls, fields=fields):
