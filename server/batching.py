@@ -237,7 +237,6 @@ class LeafQueue:
             self._suspects.append(piece)
             self._suspect_rows += piece.rows
             self.counts.redone_rows += piece.rows
-        self._drop_suspects()
         return refused
 
     def _try_again(self, pieces: list[Piece]) -> list[Instruction]:
@@ -261,6 +260,7 @@ class LeafQueue:
         self.counts.poisoned += 1
         self._forget(entry)
         self._queue.drop_request(entry)
+        self._drop_suspects()
         return Refuse(entry.session, entry.request, Code.POISON, reason, entry.unanswered)
 
     def _drop_suspects(self) -> None:

@@ -228,6 +228,20 @@ def test_a_batch_joins_the_rows_of_its_pieces_in_order() -> None:
     assert frames.actions.tolist() == [1000, 1001, 1001, 1002, 1002, 1002, 2000]
 
 
+def test_rows_of_a_refused_request_that_wait_to_be_tried_alone_are_dropped() -> None:
+    """One of them was answered wrongly for the second time; the others would be computed for nobody."""
+    queue = LeafQueue()
+    queue.request("a", 1, leaves(3), 0.0)
+    (first,) = queue.evaluator_ready("gpu", 3, 1, 0.0)
+    (again,) = queue.batch_done("gpu", first.batch, 0.0, marked(3, 0, 1, 2))
+    assert again.rows == 3
+    assert queue.evaluator_died("gpu", 0.0) == []
+    (alone,) = queue.evaluator_ready("gpu", 1, 1, 0.0)
+    (refused,) = queue.batch_done("gpu", alone.batch, 0.0, marked(1, 0))
+    assert (refused.session, refused.request) == ("a", 1)
+    assert queue.queued_rows == 0
+
+
 class AnyHistory(RuleBasedStateMachine):
     """Whatever arrives, dies, fails or leaves: every row is answered exactly once or refused."""
 
