@@ -37,7 +37,7 @@ from trainer.config import TrainerConfig
 from trainer.held_out import HeldOut
 from trainer.learning import recipe_of
 from trainer.sampler import Sampler
-from trainer.store import StoreReader
+from trainer.store_reader import StoreReader
 from trainer.train import Learner, choose_device, prepare_thread
 from trainer.window import Window
 

@@ -22,7 +22,8 @@ from trainer.config import TrainerConfig
 from trainer.ingest import Job
 from trainer.intake import Intake
 from trainer.rounds import LearningInRounds, Rounds
-from trainer.store import Store, StoreReader
+from trainer.store import Store
+from trainer.store_reader import StoreReader
 from trainer.verify import Expected
 
 torch.set_num_threads(1)

@@ -25,7 +25,7 @@ from trainer.optimizers import RECIPES, Recipe
 from trainer.pacing import Account, Growth
 from trainer.probes import Probes
 from trainer.sampler import Sampler
-from trainer.store import StoreReader
+from trainer.store_reader import StoreReader
 from trainer.train import HeldOutFigures, Learner, StepFigures, choose_device
 from trainer.window import Window
 

@@ -18,7 +18,7 @@ from protocol.records import GameRecord
 from protocol.rounds import uid_of
 from trainer.config import TrainerConfig
 from trainer.learning import Learning, Turn
-from trainer.store import StoreReader
+from trainer.store_reader import StoreReader
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,8 @@ from trainer.learning import Learning
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
 from trainer.rounds import LearningInRounds, Rounds
-from trainer.store import Store, StoreReader
+from trainer.store import Store
+from trainer.store_reader import StoreReader
 from trainer.verify import Expected
 
 MOST_READ = 20_000

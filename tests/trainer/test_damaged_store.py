@@ -29,7 +29,8 @@ from trainer import service
 from trainer.config import TrainerConfig
 from trainer.learning import Learning
 from trainer.rounds import Rounds
-from trainer.store import PAGE_SIZE, STORED, Store, StoreReader
+from trainer.store import PAGE_SIZE, STORED, Store
+from trainer.store_reader import StoreReader
 
 torch.set_num_threads(1)
 

@@ -20,7 +20,8 @@ from runtime.aio import Stop
 from trainer import service
 from trainer.config import TrainerConfig
 from trainer.learning import Learning
-from trainer.store import Store, StoreReader
+from trainer.store import Store
+from trainer.store_reader import StoreReader
 
 torch.set_num_threads(1)
 

@@ -14,7 +14,8 @@ from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
 from trainer.ingest import Job
 from trainer.intake import Intake
-from trainer.store import Store, StoreReader
+from trainer.store import Store
+from trainer.store_reader import StoreReader
 from trainer.verify import Expected
 
 GAME = get_game("tic_tac_toe")

@@ -19,7 +19,8 @@ from runtime.exits import Exit, Fatal
 from trainer import checkpoint
 from trainer.config import TrainerConfig
 from trainer.learning import Learning, Turn, recipe_of
-from trainer.store import Entry, Store, StoreReader
+from trainer.store import Entry, Store
+from trainer.store_reader import StoreReader
 
 torch.set_num_threads(1)
 

@@ -18,7 +18,8 @@ from protocol.records import PLAYED_ON, GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from trainer.run_setup import resign_threshold
-from trainer.store import Store, StoreReader
+from trainer.store import Store
+from trainer.store_reader import StoreReader
 
 GAME = get_game("tic_tac_toe")
 SETTINGS = SelfPlaySettings(simulations=20, resign_value=-0.75)

@@ -25,7 +25,7 @@ from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
 from trainer import service
 from trainer.config import TrainerConfig
-from trainer.store import StoreReader
+from trainer.store_reader import StoreReader
 
 torch.set_num_threads(1)
 

@@ -15,6 +15,7 @@ import apsw
 import pytest
 
 import trainer.store
+import trainer.store_reader
 from runtime.exits import Exit, Fatal
 from trainer.store import (
     CONFLICT,
@@ -25,9 +26,9 @@ from trainer.store import (
     Entry,
     Reject,
     Store,
-    StoreReader,
     cache_kib,
 )
+from trainer.store_reader import StoreReader
 
 
 def entry(
@@ -247,7 +248,7 @@ def test_the_log_of_the_store_begins_anew_beside_a_reader_that_takes_its_time(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader amid its games (a window that is being filled) holds no transaction open."""
-    monkeypatch.setattr(trainer.store, "ROWS_AT_A_TIME", 4)
+    monkeypatch.setattr(trainer.store_reader, "ROWS_AT_A_TIME", 4)
     store.commit(big_entries(0, 20))
     reader = StoreReader(tmp_path / "games.db")
     games = reader.games(1, 20)

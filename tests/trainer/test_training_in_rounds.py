@@ -19,7 +19,8 @@ from runtime.exits import Exit, Fatal
 from trainer.config import TrainerConfig
 from trainer.learning import Learning
 from trainer.rounds import LearningInRounds, Rounds
-from trainer.store import Store, StoreReader
+from trainer.store import Store
+from trainer.store_reader import StoreReader
 
 torch.set_num_threads(1)
 
