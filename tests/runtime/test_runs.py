@@ -67,7 +67,9 @@ def test_a_base_port_has_two_free_ports() -> None:
     """One taken port of the two makes it try the next base."""
     base = find_base_port(20_000)
     with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as whoever looks for one does
         other.bind(("127.0.0.1", base + 1))
+        other.listen()
         assert find_base_port(base) > base
 
 
