@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install run test test-bounds test-nightly check format bench gpu-check clean
+.PHONY: help install run test test-bounds test-nightly check format bench hostile gpu-check clean
 
 install: $(INSTALLED)
 
@@ -58,6 +58,10 @@ ablation-%: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m bench $(BENCH)
 
+# What attacks over the network cost honest clients, printed as a table. `make hostile ARGS="--seconds 20 rows_of_nan"`
+hostile: $(INSTALLED)
+	$(BIN)/python -m tests.hostile $(ARGS)
+
 # On a machine with a GPU: its answers against the CPU's first, then figures.
 gpu-check: $(INSTALLED)
 	$(BIN)/python -m bench.gpu_check
@@ -74,6 +78,7 @@ help:
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|targets|memory)"
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock: connect-four, krk"
+	@echo "make hostile  attacks on a real azserver: does it live, what do they cost (ARGS='--turns 5')"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then figures"
 	@echo "make format   put the code into shape"
 	@echo "make clean    remove .venv and caches"

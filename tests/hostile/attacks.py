@@ -1,0 +1,64 @@
+"""All attacks, with the item of issue 11 that each belongs to. What each does is in its docstring."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from attacks_crowd import flood_of_hellos, flood_of_questions, thousand_workers
+from attacks_headers import nested_headers
+from attacks_identity import chosen_names, imitated_names, impostor
+from attacks_memory import endless_subscriptions, half_handshakes, unfinished_messages, unread_weights
+from attacks_relay import hogged_relay
+from attacks_resources import descriptors, killed_azrun, stopped_evaluator
+from attacks_rows import rows_of_nan
+from target import Target
+
+
+@dataclass(frozen=True)
+class Attack:
+    """`run(target)` makes one stroke for each `next`, and cuts its connections when it is closed."""
+
+    item: int
+    """0: not in the issue."""
+    run: Callable[[Target], Iterator[None]]
+    strokes: int = 2
+    """In `make test`."""
+    most: int = 1000
+    """Strokes in a turn of `python -m tests.hostile`; the connections of the last stay until its end."""
+    held_mb: float = 288.0
+    """MB that the front may hold more than before all attacks: 256 for all peers together (decision 0021)."""
+    is_long: bool = False
+    """Not in `make test`; its parts have tests of their own."""
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+
+def nothing(_target: Target) -> Iterator[None]:
+    """No attack: what two turns differ by when nothing is done."""
+    while True:
+        time.sleep(0.1)
+        yield
+
+
+ATTACKS = (
+    Attack(6, imitated_names),
+    Attack(6, chosen_names),
+    Attack(7, impostor),
+    Attack(9, descriptors),
+    Attack(11, stopped_evaluator, is_long=True),
+    Attack(12, killed_azrun, is_long=True),
+    Attack(13, unfinished_messages, strokes=3, most=4),
+    Attack(13, endless_subscriptions, most=2),
+    Attack(13, unread_weights, most=4),
+    Attack(13, half_handshakes, strokes=16, most=32),
+    Attack(14, nested_headers, strokes=16, most=32),
+    Attack(15, hogged_relay, most=10),
+    Attack(16, rows_of_nan),
+    Attack(18, flood_of_hellos),
+    Attack(0, flood_of_questions),
+    Attack(18, thousand_workers, strokes=1, most=1),
+)

@@ -1,0 +1,68 @@
+"""Item 18 and floods: too many who say that they want to play, and one who asks without end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgpack
+from foreign_client import PROTOCOL
+from peers import Header, Peer, crowd
+from raw_zmtp import Cut, frame, hello
+from target import Target
+
+WORKERS = 1000
+FLOOD = 500
+"""HELLOs of each of four peers in a stroke, each a new beginning."""
+QUESTIONS = 2000
+"""Of each of four peers in a stroke."""
+
+
+def flood_of_hellos(target: Target) -> Iterator[None]:
+    """Items 18 and 21. Peers say hello again and again, each time as a new beginning and under another
+    name, some in a protocol that nobody speaks. They never read the answers."""
+    with crowd() as peers:
+        while True:
+            for offset in (0, 1):
+                for protocol in (PROTOCOL, 60_000):
+                    peer = peers.peer(target.port + offset)
+                    for join in range(FLOOD):
+                        greeting = hello(protocol, "client", f"{join:0120d}") | {"join": join}
+                        if peer is None or not peer.tell(greeting):
+                            break
+            yield
+            peers.cut()
+
+
+def flood_of_questions(target: Target) -> Iterator[None]:
+    """Not in the issue. Peers that have joined ask for figures, weights and pongs, and read no answer."""
+    kinds = ("get_status", "ping", "get_weights", "get_status")
+    questions = b"".join(frame(msgpack.packb({"type": kind})) for kind in kinds)
+    with crowd() as peers:
+        while True:
+            for offset in (0, 0, 1, 1):
+                peer = peers.peer(target.port + offset)
+                if peer and peer.join("watcher").get("type") == "welcome":
+                    with suppress(Cut, TimeoutError):
+                        peer.send_bytes(questions * (QUESTIONS // len(kinds)))
+            yield
+            peers.cut()
+
+
+def thousand_workers(target: Target) -> Iterator[None]:
+    """Item 18. A thousand peers join the leaves port as workers and stay. Each must be given a share, and the
+    last is told to play fewer games than the first. d99ef01 tells each to play as many as if it were alone,
+    and says `busy` once all it can hold is granted (to the 745th with one GPU, to the 102nd with eight)."""
+    with crowd() as peers:
+        while True:
+            told = [_join(peers.peer(target.port), f"worker {at}") for at in range(WORKERS)]
+            refused = sum(answer.get("type") != "welcome" for answer in told)
+            assert not refused, f"{refused} of {WORKERS} workers were given no share"
+            first, last = told[0]["games_in_flight"], told[-1]["games_in_flight"]
+            assert last < first, f"the first worker is told to play {first} games, the last one {last}"
+            yield
+            peers.cut()
+
+
+def _join(peer: Peer | None, name: str) -> Header:
+    return peer.join("worker", name) if peer else {}

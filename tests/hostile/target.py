@@ -1,0 +1,228 @@
+"""What is attacked: a real azserver with its own worker, a real trainer and a real azclient, on loopback."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from foreign_client import Channel, Client, Game
+
+ROOT = Path(__file__).resolve().parents[2]
+HOST = "127.0.0.1"
+PATIENCE = 120.0
+"""Seconds for something that takes a few on an idle machine."""
+SIMULATIONS = 8
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Of one process, MB: resident now, and the most since `Target.forget_peak`."""
+
+    now: float
+    peak: float
+
+
+class Target:
+    """Enter it to start everything; `port` is the base port, `front` the server's process id."""
+
+    def __init__(self, folder: Path, *, game: str = "tic_tac_toe", clients: int = 1) -> None:
+        """`clients`: 1 runs an azclient beside."""
+        self.folder = folder
+        self.game = game
+        self.port = free_base_port()
+        self._clients = clients
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._watcher: Channel | None = None
+
+    def __enter__(self) -> Target:
+        try:
+            self._start("server", self._server_flags())
+            self.wait(lambda: self.figures()["evaluators"] > 0, "an evaluator")
+            self._start("trainer", self._trainer_flags())
+            if self._clients:
+                self._start("client.main", self._client_flags())
+            self.wait(self._is_busy, "a trainer and games")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End everything: clients first, the server last."""
+        if self._watcher is not None:
+            self._watcher.close(bye=False)
+            self._watcher = None
+        for process in list(self._processes.values())[::-1]:
+            process.terminate()
+        for process in self._processes.values():
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                _kill_session(process)
+        self._processes.clear()
+
+    # ---- what is seen of it ------------------------------------------------------------------
+
+    @property
+    def front(self) -> int:
+        return self._processes["server"].pid
+
+    def is_alive(self) -> bool:
+        server = self._processes.get("server")
+        return server is not None and server.poll() is None
+
+    def figures(self, seconds: float = PATIENCE) -> dict[str, Any]:
+        """STATUS, over a connection that is kept. TimeoutError when none came in `seconds`, or none will."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return self._ask(min(deadline, time.monotonic() + 2.0))
+            except TimeoutError:
+                if not self.is_alive() or time.monotonic() >= deadline:
+                    raise
+
+    def _ask(self, deadline: float) -> dict[str, Any]:
+        if self._watcher is None:
+            self._watcher = Channel(f"tcp://{HOST}:{self.port}", role="watcher")
+        if not self._watcher.welcome:
+            self._watcher.hello(deadline)
+        answer, _ = self._watcher.ask({"type": "get_status"}, [], {"type": "status"}, deadline, resend=5.0)
+        return answer["figures"]
+
+    def memory(self) -> Memory:
+        """Of the front."""
+        lines = dict(
+            line.split(":", 1) for line in Path(f"/proc/{self.front}/status").read_text().splitlines()
+        )
+        return Memory(*(int(lines[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")))
+
+    def forget_peak(self) -> None:
+        """Let `memory().peak` begin at what is resident now."""
+        Path(f"/proc/{self.front}/clear_refs").write_text("5")
+
+    def evaluator(self) -> int:
+        """Process id of the evaluator."""
+        children = Path(f"/proc/{self.front}/task/{self.front}/children").read_text().split()
+        return next(
+            int(pid) for pid in children if "server.evaluator" in Path(f"/proc/{pid}/cmdline").read_text()
+        )
+
+    def stored_uids(self) -> set[bytes]:
+        """Of all games in the trainer's store."""
+        database = sqlite3.connect(f"file:{self.folder}/runs/{self.game}-tiny/games.db?mode=ro", uri=True)
+        try:
+            return {uid for (uid,) in database.execute("SELECT uid FROM games")}
+        finally:
+            database.close()
+
+    def wait(self, what: Callable[[], bool], meaning: str) -> None:
+        """Until `what()` holds. AssertionError with the server's last lines when it never does."""
+        deadline = time.monotonic() + PATIENCE
+        while not what():
+            assert self.is_alive(), f"azserver ended while waiting for {meaning}\n{self.log()}"
+            assert time.monotonic() < deadline, f"in vain: {meaning}\n{self.log()}"
+            time.sleep(0.1)
+
+    def log(self, name: str = "server") -> str:
+        """The last lines of a part's output."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")[-3000:]
+
+    def _is_busy(self) -> bool:
+        figures = self.figures()
+        busy = figures["sessions"]["trainer"] == 1 and figures["sessions"]["clients"] >= self._clients
+        return busy and figures["sessions"]["workers"] >= 1
+
+    # ---- processes ---------------------------------------------------------------------------
+
+    def _start(self, module: str, flags: list[str]) -> None:
+        name = "server" if module == "server" else module
+        module = "server.main" if module == "server" else module
+        with (self.folder / f"{name}.log").open("ab") as out:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", module, *flags],
+                cwd=ROOT,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_end_with_us,
+            )
+
+    def _server_flags(self) -> list[str]:
+        return [
+            *("--game", self.game, "--gpus", "cpu", "--net", "tiny", "--cpu-threads", "1"),
+            *("--workers", "1", "--port", str(self.port)),
+            *("--self-play.simulations", str(SIMULATIONS), "--runs", str(self.folder / "runs")),
+        ]
+
+    def _trainer_flags(self) -> list[str]:
+        flags = ["--server", f"{HOST}:{self.port}", "--device", "cpu", "--cpu-threads", "1"]
+        return [*flags, "--publish-seconds", "5", "--runs", str(self.folder / "runs")]
+
+    def _client_flags(self) -> list[str]:
+        flags = ["--server", f"{HOST}:{self.port}", "--device", "remote", "--workers", "1"]
+        return [*flags, "--spool", str(self.folder / "spool")]
+
+
+class Honest:
+    """One honest client, written from the protocol's page: it plays, and knows what was acknowledged."""
+
+    def __init__(self, port: int, seconds: float = 60.0) -> None:
+        self._client = Client(HOST, port, seconds)
+        self._rng = random.Random(1)
+        self.stored: set[bytes] = set()
+
+    def play(self) -> Game:
+        """A whole game: each move is evaluated by the server, and the game is stored by the trainer."""
+        game = self._client.play(self._rng, keep_subtree=False)
+        ack = self._client.put(game.uid, game.record())
+        assert ack["status"] == "stored", ack
+        self.stored.add(game.uid)
+        return game
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def free_base_port() -> int:
+    """A port that is free together with the two after it."""
+    for _ in range(200):
+        base = random.SystemRandom().randrange(20_000, 30_000)
+        held = [socket.socket() for _ in range(3)]
+        try:
+            for at, one in enumerate(held):
+                one.bind((HOST, base + at))
+        except OSError:
+            continue
+        finally:
+            for one in held:
+                one.close()
+        return base
+    raise RuntimeError("no three free ports in a row")
+
+
+def _end_with_us() -> None:
+    """In a new child: have the kernel end it when the tests end, however they do."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _kill_session(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
