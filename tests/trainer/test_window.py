@@ -229,5 +229,5 @@ def hand_made(actions: tuple[int, ...], outcome: int) -> GameRecord:
     return dataclasses.replace(
         record, actions=played, visited=ones, visit_actions=played, visits=ones,
         root_values=np.zeros(plies, dtype=np.float32), flags=ones.astype(np.uint8), outcome=outcome,
-        **dict.fromkeys(UNKNOWN, np.zeros(0)),
+        versions=np.zeros(plies, dtype=np.uint32), **dict.fromkeys(UNKNOWN, np.zeros(0)),
     )  # fmt: skip
