@@ -140,7 +140,7 @@ def test_a_second_user_of_the_machine_claims_a_port_as_well(monkeypatch: pytest.
 
 def test_there_are_no_ports_beyond_the_last() -> None:
     """A clear message instead of an overflow."""
-    with pytest.raises(Fatal, match="no three free ports in a row from 65534 on"):
+    with pytest.raises(Fatal, match="no two free ports in a row from 65534 on"):
         find_base_port(65_534)
 
 
