@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class Snapshot:
     """A network on its way."""
 
     minute: float
-    """Wall clock since the run's start."""
+    """Wall clock since the run's start, to a hundredth; no two have the same."""
     games: int
     """Games that the trainer had then."""
     step: int
@@ -123,7 +123,7 @@ def train(
             f"azrun ended with status {process.returncode}; see {folder.path}/azrun.txt", Exit.INTERNAL
         )
     took = time.monotonic() - began
-    snapshots.append(_snapshot(folder, took / 60))
+    snapshots.append(_snapshot(folder, minute_after(snapshots, took / 60)))
     summary = json.loads(last_line.splitlines()[-1])
     trained = Trained(folder, snapshots, summary, took / 60, (_children_seconds() - used) / 60)
     write_atomically(_about(folder), json.dumps(trained.to_json(), indent=1).encode())
@@ -159,7 +159,7 @@ def _watch(
             raise Fatal(f"azrun does not end; see {folder.path}/azrun.txt", Exit.INTERNAL)
         due = recipe.snapshot_minutes * len(snapshots)
         if due <= minute < minutes and (folder.weights / "current.json").exists():
-            snapshots.append(_snapshot(folder, minute))
+            snapshots.append(_snapshot(folder, minute_after(snapshots, minute)))
         if recipe.most_games and not asked and _progress(folder)[0] >= recipe.most_games:
             process.send_signal(signal.SIGINT)
             asked = True
@@ -185,11 +185,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
+def minute_after(snapshots: Sequence[Snapshot], minute: float) -> float:
+    """`minute` to a hundredth, and later than all of `snapshots`: their files are named by it."""
+    rounded = round(minute, 2)
+    return max(rounded, round(snapshots[-1].minute + 0.01, 2)) if snapshots else rounded
+
+
 def _snapshot(folder: RunFolder, minute: float) -> Snapshot:
     target = snapshots_folder(folder)
     target.mkdir(exist_ok=True)
     games, step = _progress(folder)
-    snapshot = Snapshot(round(minute, 2), games, step, f"{minute:06.2f}.safetensors")
+    snapshot = Snapshot(minute, games, step, f"{minute:06.2f}.safetensors")
     shutil.copyfile(weights_file(folder.path), target / snapshot.file)
     return snapshot
 

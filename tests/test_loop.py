@@ -19,11 +19,13 @@ from typing import Any
 import pytest
 from foreign_client import Client
 
+from runtime.ports import find_base_port
+
 ROOT = Path(__file__).resolve().parents[1]
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds for a process to be there again and at work; torch starts slowly on a busy machine."""
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3600)
 
 TRAINER = """
 min_positions = 300
@@ -87,7 +89,7 @@ class Loop:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = 30_000 + os.getpid() % 20_000
+        self.port = find_base_port(30_000)
         trainer = folder / "trainer.toml"
         trainer.write_text(TRAINER)
         command = [

@@ -139,12 +139,12 @@ def info_of(data: bytes, version: int, sha256: bytes) -> WeightsInfo:
 async def with_server(
     folder: Path, scenario: Callable[[Context, str, FakeServer], Awaitable[None]], **welcome: object
 ) -> None:
-    """Run `scenario(context, endpoint, server)` against a server on a local socket, within 20 s."""
+    """Run `scenario(context, endpoint, server)` against a server on a local socket, within 240 s."""
     context = new_context()
     endpoint = f"ipc://{folder}/s"
     server = FakeServer(context, endpoint, **welcome)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(240):
             await scenario(context, endpoint, server)
     finally:
         server.close()

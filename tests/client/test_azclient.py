@@ -115,7 +115,7 @@ def test_a_remote_worker_imports_no_torch() -> None:
 
 def run_azclient(*flags: str) -> tuple[int, str]:
     argv = [sys.executable, "-m", "client.main", *flags]
-    result = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(argv, capture_output=True, text=True, timeout=240, check=False)
     return result.returncode, result.stderr
 
 

@@ -163,7 +163,7 @@ def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tup
 
         puller = WeightsPuller(folder, load, send)
         puller._pull.joined(0.0)
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
             running = group.create_task(puller.run())
             for version in versions:
                 data = DATA[version:]

@@ -70,7 +70,7 @@ def run_site(folder: Path, scenario: Scenario, **options: object) -> Site:
     async def main() -> Site:
         site = Site(folder, **options)
         try:
-            async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(240), asyncio.TaskGroup() as group:
                 group.create_task(Worker(site.options, site.stop).run())
                 await scenario(site)
                 site.stop.request()

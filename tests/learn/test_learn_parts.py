@@ -16,7 +16,7 @@ from learn.judging import JUDGES, check_judge
 from learn.measures import Judgement, Measure, share
 from learn.results import read_seeds, write_page, write_seed
 from learn.toml_text import to_toml
-from learn.training import Snapshot, Trained, command_of
+from learn.training import Snapshot, Trained, command_of, minute_after
 from protocol.settings import SelfPlaySettings
 from runtime import config
 from runtime.exits import Fatal
@@ -140,3 +140,13 @@ def test_nothing_counted_is_no_share() -> None:
     with pytest.raises(ValueError, match="nothing was counted"):
         share("w", "p", 0, 0)
     assert not math.isnan(share("w", "p", 0, 1).value)
+
+
+def test_snapshots_within_one_rounded_minute_are_told_apart() -> None:
+    """On a busy machine the last one comes right after the one before."""
+    snapshots: list[Snapshot] = []
+    for minute in (0.0, 0.001, 0.104, 0.1049, 0.1051, 3.0):
+        minute = minute_after(snapshots, minute)
+        snapshots.append(Snapshot(minute, 0, 0, f"{minute:06.2f}.safetensors"))
+    assert [one.minute for one in snapshots] == [0.0, 0.01, 0.1, 0.11, 0.12, 3.0]
+    assert len({one.file for one in snapshots}) == 6

@@ -31,7 +31,7 @@ def test_lines_in_are_lines_out_and_the_end_of_input_is_a_clean_end(weights: Pat
         input="\n".join(lines),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
         check=False,
     )
     assert done.returncode == Exit.OK, done.stderr
@@ -95,7 +95,7 @@ def test_answers_that_cannot_be_written_end_it_with_the_reason() -> None:
             input=b'{"id": 1, "simulations": 0}\n',
             stdout=full,
             stderr=subprocess.PIPE,
-            timeout=100,
+            timeout=240,
             check=False,
         )
     assert done.returncode == Exit.DISK

@@ -183,7 +183,7 @@ def test_a_stop_finishes_what_is_in_flight_and_reads_no_more() -> None:
         running = asyncio.create_task(service.run(read_in, write_out, stop))
         answer = await asyncio.to_thread(os.read, read_out, 4096)
         stop.request()
-        await asyncio.wait_for(running, 60)
+        await asyncio.wait_for(running, 240)
         return answer
 
     assert json.loads(asyncio.run(main()))["id"] == 1
@@ -200,7 +200,7 @@ def test_output_that_nobody_reads_ends_the_service_quietly() -> None:
     net = load_net(None, "tic_tac_toe", threads=1)
     service = Service(Analyst.of(net.game, net.evaluator, net.history), in_flight=4, simulations=2)
     os.write(write_in, b'{"id": 1}\n')
-    asyncio.run(asyncio.wait_for(service.run(read_in, write_out, Stop()), 60))
+    asyncio.run(asyncio.wait_for(service.run(read_in, write_out, Stop()), 240))
     net.close()
     for descriptor in (write_in, write_out):
         os.close(descriptor)
@@ -226,7 +226,7 @@ def test_no_more_are_worked_on_than_may_be_in_flight(tmp_path: Path) -> None:
     service = Service(CountingAnalyst.of(game, LocalEvaluator(uniform, 8), 1), in_flight=7, simulations=2)
     (tmp_path / "in").write_bytes(b"".join(b'{"id": %d}\n' % number for number in range(500)))
     with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("wb") as sink:
-        asyncio.run(asyncio.wait_for(service.run(source.fileno(), sink.fileno(), Stop()), 60))
+        asyncio.run(asyncio.wait_for(service.run(source.fileno(), sink.fileno(), Stop()), 240))
     ids = [json.loads(line)["id"] for line in (tmp_path / "out").read_bytes().splitlines()]
     assert sorted(ids) == list(range(500))
     assert CountingAnalyst.most == 7

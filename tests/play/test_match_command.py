@@ -17,7 +17,7 @@ ENGINE = Path(__file__).with_name("scripted_engine.py")
 
 def azplay(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "play.main", "match", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
 
 
 def test_a_match_prints_json_and_writes_pgn_and_moves(tmp_path: Path) -> None:

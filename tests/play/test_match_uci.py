@@ -19,7 +19,7 @@ ENGINE = Path(__file__).with_name("scripted_engine.py")
 MAX_PLIES = 40
 
 
-def spec(mode: str, query: str = "timeout=20") -> str:
+def spec(mode: str, query: str = "timeout=240") -> str:
     return f"uci:{sys.executable} {ENGINE} {mode}?{query}"
 
 
@@ -48,7 +48,7 @@ def played(a: str, b: str, openings: list[Opening], concurrent: int = 2) -> list
     ],
 )
 def test_a_bad_engine_loses_every_game_it_is_in_and_the_match_ends(mode: str, what: str) -> None:
-    query = "timeout=1" if mode == "hang" else "timeout=20"
+    query = "timeout=1" if mode == "hang" else "timeout=240"
     games = played(spec(mode, query), "random", [Opening("start"), book_openings(CHESS)[0]])
     assert len(games) == 4
     assert [game.outcome_for_a for game in games] == [-1] * 4

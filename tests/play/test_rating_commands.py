@@ -168,7 +168,7 @@ def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(
 
     monkeypatch.setattr(plots, "draw_ladder", draw)
     ladder = Ladder(run.path, LadderConfig(**FEW, watch=True, watch_seconds=0.1))
-    asyncio.run(asyncio.wait_for(ladder.run(stop), 60))
+    asyncio.run(asyncio.wait_for(ladder.run(stop), 240))
     assert rated == [[0, 100, 200], [0, 100, 200, 300]]
 
 

@@ -55,7 +55,7 @@ class FakeServer:
 def in_loop(script: Callable[[Context], Coroutine[Any, Any, None]]) -> None:
     async def main(stop: Stop) -> None:
         context = new_context()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(240):
             await script(context)
         context.destroy(0)
 

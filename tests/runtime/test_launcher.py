@@ -61,7 +61,7 @@ def test_it_ends_players_before_the_trainer_and_sums_up(
     made = Launcher(RunConfig(runs=tmp_path, run="run"), port, commands)
 
     async def main(stop: Stop) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             await made.main(stop)
 
     run(main)

@@ -69,7 +69,7 @@ def test_bursts_both_ways_lose_no_message(endpoint: str) -> None:
         assert not dialled.send([b"nobody listens yet"])
         served = Channel(router(context, [endpoint], hwm=1000), echo_in_bursts)
         served.start()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             await stop.finishing.wait()
         dialled.close()
         served.close()
@@ -116,7 +116,7 @@ def test_a_failing_callback_does_not_stop_the_reading(tmp_path: Path) -> None:
             plain.connect(f"ipc://{tmp_path}/s")
             for text in (b"good", b"bad", b"good", b"last"):
                 plain.send(text)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(240):
                 await stop.finishing.wait()
         served.close()
         context.term()
@@ -169,4 +169,4 @@ def test_a_forgotten_context_does_not_hang_the_process(tmp_path: Path) -> None:
         f"cycle = [router(new_context(), ['ipc://{tmp_path}/s'])]\ncycle.append(cycle)\n"
         "del cycle\ngc.collect()"
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=240, check=False).returncode == 0

@@ -48,7 +48,7 @@ from server.weights import WeightsStore
 
 GAME = get_game("tic_tac_toe")
 WORDS = GAME.feature_words(1)
-PATIENCE = 10.0
+PATIENCE = 120.0
 """Seconds after which a test has failed; nothing waits this long when all is well."""
 
 

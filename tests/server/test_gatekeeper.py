@@ -44,7 +44,7 @@ def ignore(info: WeightsInfo) -> None:
 
 async def figures_when(trainer: Peer, wanted: Callable[[dict], bool]) -> dict:
     """The gate's figures as soon as they are so."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while not wanted(found := (await trainer.status())["gate"]):
             pass
     return found

@@ -29,7 +29,7 @@ from protocol.records import GameRecord, sha256, to_bytes
 from protocol.settings import SelfPlaySettings
 from runtime.sockets import BULK_LIMIT, Channel, new_context, router
 
-TIMEOUT = 60.0
+TIMEOUT = 240.0
 HWM = 4096
 """Messages on their way: more than any test sends at once, so that none is turned away."""
 
