@@ -84,7 +84,17 @@ class CountingFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
         unsaid = getattr(record, "unsaid", 0)
         more = f" (and {unsaid} more like it before)" if unsaid else ""
-        return super().formatMessage(record) + more
+        return on_one_line(super().formatMessage(record) + more)
+
+
+def on_one_line(text: str) -> str:
+    """`text` with ends of lines, escape sequences and the like written as escapes: a name that a peer gives
+    itself shall neither look like a line of ours nor steer the terminal. A traceback is added after this."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
+    )
 
 
 class Repeated:

@@ -57,6 +57,25 @@ def test_a_flood_of_joins_is_a_few_lines_with_the_date(
         root.handlers[:], root.level = before, level
 
 
+def test_a_name_neither_forges_a_line_nor_steers_the_terminal(tmp_path: Path) -> None:
+    """A peer's name may have ends of lines and escape sequences in it; a traceback keeps its lines."""
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    try:
+        set_up("azserver", tmp_path / "azserver.log", quiet=True)
+        logging.getLogger("x").info("%s has joined", "client \x1b[2Jé\nI azserver  weights 7 are in use")
+        try:
+            raise OSError("disk")
+        except OSError:
+            logging.getLogger("x").exception("a fault")
+        lines = (tmp_path / "azserver.log").read_text().splitlines()
+        assert lines[0].endswith(r"client \x1b[2Jé\nI azserver  weights 7 are in use has joined")
+        assert [lines[1].partition("  ")[2], lines[-1]] == ["a fault", "OSError: disk"]
+    finally:
+        root.handlers[:], root.level = before, level
+
+
 KILLED = """
 import os, signal
 from runtime.temporary import own_folder
