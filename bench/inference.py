@@ -1,6 +1,7 @@
 """Positions a second that a network answers, for each batch size, with real chess positions.
 
-Wall-clock time, so on a busy machine the figures say how busy it is: compare only what was run side by side.
+Sizes are measured in turns. Wall-clock time, so on a busy machine the figures say how busy it is: compare
+only what was run side by side.
 `cpu_us` is the CPU time of one position in the cheapest batch, which hardly depends on other processes.
 """
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from bench.turns import TURNS, Spread
 from games import get_game
 from games.spec import Game
 from net.architectures import PRESETS, build
@@ -23,7 +25,8 @@ GAME = "chess"
 PRESETS_MEASURED = ("tiny", "small")
 HEADLINE = "small"
 BUCKETS = (8, 16, 32, 64, 128, 256, 512)
-SECONDS_PER_BUCKET = 0.8
+SECONDS_PER_BUCKET = 0.2
+"""Of a turn."""
 GAME_PLIES = 120
 
 Arrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
@@ -80,14 +83,16 @@ def run(presets: Sequence[str] = PRESETS_MEASURED, device: str = "cpu") -> dict[
         figures[f"{preset}_load_s"] = round(time.perf_counter() - begin, 2)
         figures[f"{preset}_target_rows"] = inference.target_rows
         print(f"{preset}: {inference.device_name}, target {inference.target_rows} rows")
-        print(f"  {'rows':>5} {'positions/s':>12} {'CPU us each':>12}")
-        measured = {}
+        print(f"  {'rows':>5} {'positions/s, median (range)':>28} {'CPU us each':>12}")
+        batches = {rows: chess_like_batch(game, rows) for rows in BUCKETS}
+        turns = [{rows: measure(inference, batch) for rows, batch in batches.items()} for _ in range(TURNS)]
+        rates = {rows: Spread.of([turn[rows][0] for turn in turns]) for rows in BUCKETS}
+        cpus = {rows: Spread.of([turn[rows][1] for turn in turns]).median for rows in BUCKETS}
         for rows in BUCKETS:
-            measured[rows] = measure(inference, chess_like_batch(game, rows))
-            print(f"  {rows:>5} {measured[rows][0]:>12.0f} {measured[rows][1]:>12.1f}")
-            figures[f"{preset}_{rows}"] = round(measured[rows][0])
-        figures[f"{preset}_best"] = round(max(rate for rate, _ in measured.values()))
-        figures[f"{preset}_cpu_us"] = round(min(cpu for _, cpu in measured.values()), 1)
+            print(f"  {rows:>5} {rates[rows].text():>28} {cpus[rows]:>12.1f}")
+            figures[f"{preset}_{rows}"] = round(rates[rows].median)
+        figures[f"{preset}_best"] = round(max(rate.median for rate in rates.values()))
+        figures[f"{preset}_cpu_us"] = round(min(cpus.values()), 1)
         inference.close()
     if HEADLINE in presets:
         figures["positions_per_s"] = figures[f"{HEADLINE}_best"]

@@ -1,8 +1,10 @@
 """Saturation: evaluations per second of the running system over those of the bare network, same cores.
 
 azserver runs as a user would start it (front, one CPU evaluator, one worker, chess, `small`), no trainer.
-The bare network is measured before and after, alone, on the same number of threads, in the batch size the
-server aims at. `AZ_BENCH_SECONDS` sets how long the system is watched (default 60).
+System and bare network are measured in turns of a few seconds on the same number of threads, the bare network
+in the batch size the server aims at. While it is the network's turn all processes of the server are stopped
+(SIGSTOP); while it is the system's the network waits. `AZ_BENCH_SECONDS` sets how long the system is watched
+(default 60).
 """
 
 from __future__ import annotations
@@ -14,45 +16,84 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.turns import Spread, ratio
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Hello, Status
 from runtime.connection import Connection
 from runtime.ports import find_base_port
 from runtime.sockets import new_context
 
 NET = "small"
-BARE_SECONDS = 10.0
+TURN_SECONDS = 5.0
+"""Less than the patience of any part of the server for another: it goes on as if nothing had been."""
+AGAIN_SECONDS = 2.0
+"""From SIGCONT until the rate is taken to be steady again."""
 SETTLING_SECONDS = 15.0
-"""From the first evaluations until the rate is taken to be steady."""
+"""The same, from the first evaluations."""
 
 
-def bare_network(threads: int, rows: int) -> float:
-    """Positions per second of the network alone, in a process of its own."""
-    command = [sys.executable, "-m", "bench.loop", "bare", str(threads), str(rows)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+class BareNetwork:
+    """The network alone in a process of its own, which computes only when asked."""
+
+    def __init__(self, threads: int, rows: int) -> None:
+        command = [sys.executable, "-m", "bench.loop", str(threads), str(rows)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.rate(0.0)  # loaded
+
+    def rate(self, seconds: float) -> float:
+        """Positions per second."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.flush()
+        return float(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
-def measure_bare(threads: int, rows: int) -> float:
+def answer_rates(threads: int, rows: int) -> None:
+    """The other end of `BareNetwork`."""
     from bench.inference import chess_like_batch
     from games import get_game
     from net.architectures import PRESETS, build
     from net.inference import Inference
-    from net.weights import WeightsMeta, save
+    from net.weights import WeightsMeta
 
     game = get_game("chess")
-    inference = Inference(game, game.history, "cpu", threads=threads)
-    with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
-        meta = WeightsMeta(game.name, game.history, PRESETS[NET])
-        save(file.name, build(PRESETS[NET], game, game.history), meta)
-        inference.load(file.name)
+    inference = Inference(game, game.history, "cpu", threads=threads, target_rows=rows)
+    network = build(PRESETS[NET], game, game.history).eval()
+    inference.use(network, WeightsMeta(game.name, game.history, PRESETS[NET]))
     batch = chess_like_batch(game, rows)
-    began, done = time.perf_counter(), 0
-    while time.perf_counter() < began + BARE_SECONDS:
-        inference.run(*batch)
-        done += rows
-    return done / (time.perf_counter() - began)
+    for line in sys.stdin:
+        began, done = time.perf_counter(), 0
+        while done == 0 or time.perf_counter() < began + float(line):
+            inference.run(*batch)
+            done += rows
+        print(done / (time.perf_counter() - began), flush=True)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Figures of the server at both ends of a turn, and positions per second of the bare network after it."""
+
+    first: dict[str, Any]
+    last: dict[str, Any]
+    bare: float
+
+    def more(self, name: str) -> float:
+        """By how much a counter has grown."""
+        return float(self.last[name] - self.first[name])
+
+    def rate(self, name: str) -> float:
+        """The same, a second."""
+        return self.more(name) / float(self.last["at"] - self.first["at"])
 
 
 class Watcher:
@@ -80,46 +121,53 @@ class Watcher:
         await self.until_playing()
         return self.figures
 
-    async def watch(self, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Figures at the beginning and the end of the steady time."""
+    async def watch(self, root: int, turns: int) -> list[Turn]:
+        """The steady system beneath process `root`, and the bare network, in turns."""
         async with asyncio.TaskGroup() as group:
             running = group.create_task(self._connection.run())
             await self.until_playing()
             await asyncio.sleep(SETTLING_SECONDS)
-            first = await self.look()
-            await asyncio.sleep(seconds)
-            last = await self.look()
+            threads, rows = len(os.sched_getaffinity(0)), self.figures["target_rows"]
+            with stopped(root):
+                bare = await asyncio.to_thread(BareNetwork, threads, rows)
+            found = [await self._turn(root, bare) for _ in range(turns)]
+            bare.close()
             running.cancel()
-        return first, last
+        return found
+
+    async def _turn(self, root: int, bare: BareNetwork) -> Turn:
+        await asyncio.sleep(AGAIN_SECONDS)
+        first = await self.look()
+        await asyncio.sleep(TURN_SECONDS)
+        last = await self.look()
+        with stopped(root):
+            return Turn(first, last, await asyncio.to_thread(bare.rate, TURN_SECONDS))
 
 
-async def watch(port: int, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    return await Watcher(port).watch(seconds)
+@contextmanager
+def stopped(root: int) -> Iterator[None]:
+    """Process `root` and all below it do nothing meanwhile."""
+    processes = tree(root)
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in reversed(processes):
+            os.kill(process, signal.SIGCONT)
 
 
-def cpu_seconds(root: int) -> dict[str, float]:
-    """CPU time used so far by process `root` and all below it, by the module each runs."""
-    used: dict[str, float] = {}
-    waiting = [root]
-    while waiting:
-        process = Path(f"/proc/{waiting.pop()}")
-        try:
-            fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
-            words = (process / "cmdline").read_text().split("\0")
-            children = [
-                child
-                for task in (process / "task").iterdir()
-                for child in (task / "children").read_text().split()
-            ]
-        except OSError:
-            continue  # it has just ended
-        waiting += [int(child) for child in children]
-        name = words[words.index("-m") + 1] if "-m" in words else words[0]
-        used[name] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return used
+def tree(root: int) -> list[int]:
+    """Process `root` and all below it, parents first."""
+    found = [root]
+    for process in found:
+        with suppress(OSError):  # it has just ended
+            for task in Path(f"/proc/{process}/task").iterdir():
+                found += [int(child) for child in (task / "children").read_text().split()]
+    return found
 
 
-def run_system(seconds: float) -> dict[str, Any]:
+def run_system(turns: int) -> list[Turn]:
     port = find_base_port()
     with tempfile.TemporaryDirectory() as runs, Path(runs, "log").open("wb") as log:
         command = [
@@ -128,47 +176,38 @@ def run_system(seconds: float) -> dict[str, Any]:
         ]
         server = subprocess.Popen(command, stderr=log, stdout=log)
         try:
-            first, last = asyncio.run(watch(port, seconds))
-            used = cpu_seconds(server.pid)
+            return asyncio.run(Watcher(port).watch(server.pid, turns))
         finally:
             server.send_signal(signal.SIGTERM)
             try:
                 server.wait(30)
             except subprocess.TimeoutExpired:
                 server.kill()
-    passed = last["at"] - first["at"]
-    batches = last["batches"] - first["batches"]
-    evals = last["evals"] - first["evals"]
-    return {
-        "evals_per_s": evals / passed,
-        "mean_batch": evals / batches,
-        "target_rows": last["target_rows"],
-        "device_busy": (last["device_busy_s"] - first["device_busy_s"]) / passed,
-        "cpu_seconds": used,
-        "uptime_s": last["uptime_s"],
-    }
 
 
 def run() -> dict[str, Any]:
     seconds = float(os.environ.get("AZ_BENCH_SECONDS", "60"))
-    threads = len(os.sched_getaffinity(0))
-    system = run_system(seconds)
-    rows = system["target_rows"]
-    bare = [bare_network(threads, rows)]
-    bare.append(bare_network(threads, rows))
-    best = max(bare)
-    print(f"bare network, {threads} threads, batches of {rows}: {', '.join(f'{b:,.0f}' for b in bare)} /s")
-    print(f"running system: {system['evals_per_s']:,.0f} evals/s, batches of {system['mean_batch']:.1f},")
-    print(f"evaluator busy {system['device_busy']:.1%} of the time; CPU seconds {system['cpu_seconds']}")
+    turns = run_system(max(3, round(seconds / TURN_SECONDS)))
+    rows = turns[0].last["target_rows"]
+    system, bare = [turn.rate("evals") for turn in turns], [turn.bare for turn in turns]
+    saturation = ratio(system, bare)
+    mean_batch = sum(turn.more("evals") for turn in turns) / sum(turn.more("batches") for turn in turns)
+    busy = Spread.of([turn.rate("device_busy_s") for turn in turns])
+    print(f"{len(turns)} turns of {TURN_SECONDS:.0f} s each, median (least to most):")
+    print(f"bare network in batches of {rows}: {Spread.of(bare).text()} positions/s")
+    print(f"running system: {Spread.of(system).text()} evals/s, batches of {mean_batch:.1f}")
+    print(f"evaluator busy {busy.text('.1%')} of the time; system over bare {saturation.text('.2f')}")
     return {
-        "saturation": system["evals_per_s"] / best,
-        "mean_batch_fill": system["mean_batch"] / rows,
-        "evals_per_s": system["evals_per_s"],
-        "bare_positions_per_s": best,
+        "saturation": saturation.median,
+        "saturation_least": saturation.least,
+        "saturation_most": saturation.most,
+        "mean_batch_fill": mean_batch / rows,
+        "evals_per_s": Spread.of(system).median,
+        "bare_positions_per_s": Spread.of(bare).median,
         "target_rows": rows,
-        "device_busy": system["device_busy"],
+        "device_busy": busy.median,
     }
 
 
 if __name__ == "__main__":
-    print(measure_bare(int(sys.argv[2]), int(sys.argv[3])))
+    answer_rates(int(sys.argv[1]), int(sys.argv[2]))

@@ -2,7 +2,7 @@
 
 Measured in the path that self-play takes: one coroutine a game, one `await` a leaf, leaves gathered
 into batches, answers scattered over futures, on uvloop. Beside it, in the same run, a plain search
-of the same kind on python-chess objects with the same 119 planes.
+of the same kind on python-chess objects with the same 119 planes. All are measured in turns.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import chess
 import numpy as np
 import uvloop
 
+from bench.turns import TURNS, Spread, in_turns, ratio
 from games import get_game
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
@@ -26,7 +27,8 @@ from search.tree import SearchTree
 from search.warm import warm
 
 COROUTINES = 256
-SECONDS = 8.0
+SECONDS = 3.0
+"""Of a turn."""
 
 
 async def _play(game_name: str, number: int, evaluator: UniformEvaluator, until: float) -> None:
@@ -134,22 +136,30 @@ def plain_path(seconds: float = SECONDS) -> float:
     return simulations / (time.process_time() - began)
 
 
+SIDES = {
+    "connect four, 256 coroutines": lambda: coroutine_path("connect_four"),
+    "chess, 119 planes, 256 coroutines": lambda: coroutine_path("chess"),
+    "chess, 119 planes, 512 coroutines": lambda: coroutine_path("chess", coroutines=512),
+    "chess on python-chess, plain Python": plain_path,
+}
+
+
 def run() -> dict[str, float]:
     for game in ("tic_tac_toe", "connect_four", "chess"):
         warm(game)
-    ours = {game: coroutine_path(game) for game in ("connect_four", "chess")}
-    more = coroutine_path("chess", coroutines=512)
-    plain = plain_path()
-    print(f"{'path':44} {'leaves/s per core':>18}")
-    print(f"{'connect four, 256 coroutines':44} {ours['connect_four']:18,.0f}")
-    print(f"{'chess, 119 planes, 256 coroutines':44} {ours['chess']:18,.0f}")
-    print(f"{'chess, 119 planes, 512 coroutines':44} {more:18,.0f}")
-    print(f"{'chess on python-chess, plain Python':44} {plain:18,.0f}")
-    print(f"ratio {ours['chess'] / plain:.0f}")
+    measured = in_turns(SIDES)
+    print(f"{'path':38} leaves/s per core, median of {TURNS} turns (least to most)")
+    for name, rates in measured.items():
+        print(f"{name:38} {Spread.of(rates).text()}")
+    four, ours, more, plain = measured.values()
+    times = ratio(ours, plain)
+    print(f"ratio {times.text('.1f')}")
     return {
-        "leaves_per_s_per_core": ours["chess"],
-        "leaves_per_s_per_core_512": more,
-        "leaves_per_s_per_core_connect_four": ours["connect_four"],
-        "python_chess_leaves_per_s": plain,
-        "ratio_to_python_chess": ours["chess"] / plain,
+        "leaves_per_s_per_core": Spread.of(ours).median,
+        "leaves_per_s_per_core_512": Spread.of(more).median,
+        "leaves_per_s_per_core_connect_four": Spread.of(four).median,
+        "python_chess_leaves_per_s": Spread.of(plain).median,
+        "ratio_to_python_chess": times.median,
+        "ratio_least": times.least,
+        "ratio_most": times.most,
     }

@@ -25,6 +25,7 @@ import uvloop
 import zmq
 import zmq.asyncio
 
+from bench.turns import TURNS, Spread, ratio
 from protocol.frames import check_evaluations, check_leaves
 from protocol.messages import Evaluate, Evaluated, decode, encode
 from runtime.door import Door
@@ -267,20 +268,25 @@ def _one(kind: str, endpoint: str) -> tuple[float, float]:
 
 
 def run() -> dict[str, Any]:
-    """Figures per transport and way of reading."""
+    """Figures per transport and way of reading, measured in turns."""
     figures: dict[str, Any] = {}
-    print(f"{'':14} {'ipc leaves/s':>14} {'CPU us/leaf':>12} {'tcp leaves/s':>14} {'CPU us/leaf':>12}")
+    ways = [(transport, kind) for transport in ("ipc", "tcp") for kind in READERS]
     with tempfile.TemporaryDirectory(prefix="az-") as folder:
-        for kind in READERS:
-            row = f"{kind:14}"
-            for transport in ("ipc", "tcp"):
-                port = find_base_port(26_000)
-                endpoint = f"ipc://{folder}/{kind}" if transport == "ipc" else f"tcp://127.0.0.1:{port}"
-                rate, cpu = _one(kind, endpoint)
-                row += f" {rate:14,.0f} {cpu:12.3f}"
-                figures[f"{transport}_{kind}_leaves_per_s"] = round(rate)
-                figures[f"{transport}_{kind}_cpu_us_per_leaf"] = round(cpu, 3)
-            print(row, flush=True)
+
+        def measure(transport: str, kind: str) -> tuple[float, float]:
+            tcp = f"tcp://127.0.0.1:{find_base_port(26_000)}"
+            return _one(kind, tcp if transport == "tcp" else f"ipc://{folder}/{kind}")
+
+        turns = [{way: measure(*way) for way in ways[:: -1 if turn % 2 else 1]} for turn in range(TURNS)]
+    print(f"{'':18} leaves/s, median of {TURNS} turns (least to most); CPU us/leaf; over drain")
+    for transport, kind in ways:
+        rates, cpus = zip(*(turn[transport, kind] for turn in turns), strict=True)
+        over = ratio(rates, [turn[transport, "drain"][0] for turn in turns])
+        text = f"{Spread.of(rates).text()}; {Spread.of(cpus).text('.3f')}; {over.text('.2f')}"
+        print(f"{transport + ' ' + kind:18} {text}", flush=True)
+        figures[f"{transport}_{kind}_leaves_per_s"] = round(Spread.of(rates).median)
+        figures[f"{transport}_{kind}_cpu_us_per_leaf"] = round(Spread.of(cpus).median, 3)
+        figures[f"{transport}_{kind}_over_drain"] = round(over.median, 3)
     for transport in ("ipc", "tcp"):
         figures[f"{transport}_leaves_per_s"] = figures[f"{transport}_drain_leaves_per_s"]
     return figures

@@ -1,0 +1,52 @@
+"""Measures things in short turns, one after the other and again, for ratios that mean something.
+
+A machine that is busy with something else, or slower when it is warm, changes from minute to minute. Each
+turn measures every side once, so that this hurts all alike. A ratio is the median of those of all turns.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+TURNS = 5
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What repeated measurements came to."""
+
+    median: float
+    least: float
+    most: float
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Spread:
+        """ValueError for no values."""
+        if not values:
+            raise ValueError("nothing was measured")
+        return Spread(statistics.median(values), min(values), max(values))
+
+    def text(self, format_spec: str = ",.0f") -> str:
+        """`median (least to most)`"""
+        median, least, most = (format(one, format_spec) for one in (self.median, self.least, self.most))
+        return f"{median} ({least} to {most})"
+
+
+Measured = dict[str, list[float]]
+"""For each side its figure in every turn, in the order of turns."""
+
+
+def in_turns(sides: Mapping[str, Callable[[], float]], turns: int = TURNS) -> Measured:
+    """Measure every side `turns` times, every other turn in reverse order."""
+    found: Measured = {name: [] for name in sides}
+    for turn in range(turns):
+        for name in list(sides)[:: -1 if turn % 2 else 1]:
+            found[name].append(sides[name]())
+    return found
+
+
+def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
+    """Of `over / under`, turn by turn. ValueError when they have not the same number of turns."""
+    return Spread.of([a / b for a, b in zip(over, under, strict=True)])
