@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ CUDA_TARGET = 512
 """`target_rows` where nothing was measured."""
 
 GOOD_ENOUGH = 0.9
-"""A bucket is large enough when it reaches this share of the best throughput."""
+"""A bucket is large enough when it reaches this share of the throughput of every larger one."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,20 @@ def bucket_for(rows: int, buckets: Sequence[int]) -> int:
     raise ValueError(f"{rows} rows are more than the largest batch, {buckets[-1]}")
 
 
-def choose_target(rows_per_second: Mapping[int, float]) -> int:
-    """The smallest bucket whose measured throughput is close to the best."""
-    enough = GOOD_ENOUGH * max(rows_per_second.values())
-    return min(bucket for bucket, rate in rows_per_second.items() if rate >= enough)
+def choose_target(turns: Sequence[Mapping[int, float]]) -> int:
+    """The smallest bucket that is good enough beside every larger one.
+
+    `turns`: rows per second by bucket, measured again and again, each time the same buckets one after
+    another. Buckets are compared within a turn and by the median over turns, so that a machine whose speed
+    changes from turn to turn, or a turn that was disturbed, does not change the choice.
+    """
+    buckets = sorted(turns[0])
+
+    def good_enough(small: int, large: int) -> bool:
+        return statistics.median(turn[small] / turn[large] for turn in turns) >= GOOD_ENOUGH
+
+    return next(
+        small
+        for at, small in enumerate(buckets)
+        if all(good_enough(small, large) for large in buckets[at + 1 :])
+    )

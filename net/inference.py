@@ -38,10 +38,11 @@ from net.weights import WeightsMeta, load
 Priors = npt.NDArray[np.float16]
 Wdl = npt.NDArray[np.float32]
 
-PROBE_SECONDS = 2.0
-"""Bound on the time that looking for `target_rows` may take."""
+PROBE_SECONDS = 1.0
+"""About how long looking for `target_rows` may take on cores that are ours alone."""
+PROBE_TURNS = 5
+"""Odd, so that a median is one of the values."""
 _PROBE_ROWS_FROM = 8
-_PROBE_REPEATS = 4
 _PROBE_FILL = 28
 """One cell in so many is set in the positions that a probe makes up: about as in chess."""
 
@@ -90,7 +91,6 @@ class Inference:
         default = target_rows or (CUDA_TARGET if self.is_cuda else CPU_TARGET)
         self.target_rows = min(default, self.max_rows)
         self.meta: WeightsMeta | None = None
-        self.rows_per_second: dict[int, float] = {}
         self._engine: Engine | None = None
         self._free = list(range(in_flight))
 
@@ -205,29 +205,26 @@ class Inference:
             for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # each slot has its graphs
                 self.collect(ticket)
         if not self.is_cuda and not self._wanted_target:
-            self.rows_per_second = self._probe()
-            self.target_rows = choose_target(self.rows_per_second)
+            self.target_rows = choose_target(self._probe())
 
-    def _probe(self) -> dict[int, float]:
-        """Rows per second by bucket, as far as PROBE_SECONDS reach; at least one bucket."""
-        found: dict[int, float] = {}
-        end = time.perf_counter() + PROBE_SECONDS
+    def _probe(self) -> list[dict[int, float]]:
+        """Rows per second by bucket, in PROBE_TURNS turns, for as many buckets as PROBE_SECONDS allow."""
+        batches: dict[int, Batch] = {}
+        turn = 0.0
         for bucket in (rows for rows in self.buckets if rows >= min(_PROBE_ROWS_FROM, self.max_rows)):
-            begin = time.perf_counter()
-            found[bucket] = self._rate(made_up_batch(self.game, self.history, bucket))
-            now = time.perf_counter()
-            if now + 2 * (now - begin) > end:  # the next bucket takes twice as long
+            batches[bucket] = batch = made_up_batch(self.game, self.history, bucket)
+            self._rate(batch)  # what is made on first use is not timed
+            took = bucket / self._rate(batch)
+            turn += took
+            if PROBE_TURNS * (turn + 2 * took) > PROBE_SECONDS:  # the next bucket takes twice as long
                 break
-        return found
+        return [{rows: self._rate(batch) for rows, batch in batches.items()} for _ in range(PROBE_TURNS)]
 
     def _rate(self, batch: Batch) -> float:
         """Rows a second, were all `threads` cores ours alone: other processes do not change the choice."""
-        fastest = float("inf")
-        for _ in range(_PROBE_REPEATS):
-            begin = time.process_time()
-            self.run(batch.features, batch.counts, batch.actions)
-            fastest = min(fastest, time.process_time() - begin)
-        return self.threads * batch.rows / max(fastest, 1e-6)
+        begin = time.process_time()
+        self.run(batch.features, batch.counts, batch.actions)
+        return self.threads * batch.rows / max(time.process_time() - begin, 1e-6)
 
 
 def available_cores() -> int:
