@@ -79,7 +79,7 @@ def strategy_of(info: inspect.Type) -> st.SearchStrategy[typing.Any]:
     """Any value that a field of this type may have, by its own limits."""
     match info:
         case inspect.IntType(ge=least, le=most):
-            return st.integers(least, most)
+            return st.integers(-(2**63) if least is None else least, 2**64 - 1 if most is None else most)
         case inspect.FloatType(ge=least, le=most):
             return st.floats(least, most, allow_nan=False)
         case inspect.StrType(pattern=str() as pattern):

@@ -159,5 +159,4 @@ def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(
     reader = StoreReader(tmp_path / "run-1" / "games.db")
     assert again.fill(reader, 60)
     reader.close()
-    searched = sum(record.searched for record in games(60, 1))
-    assert again.account.learned_from == searched
+    assert again.account.learned_from == sum(record.targets for record in games(60, 1))
