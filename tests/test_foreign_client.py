@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SIMULATIONS = 16
 STARTUP_S = 90.0  # torch is imported twice at once, on a machine that others use too
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(1200)
 
 
 def free_base_port() -> int:

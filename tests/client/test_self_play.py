@@ -322,7 +322,7 @@ def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> None:
             game, settings_for("tic_tac_toe"), UniformEvaluator(), Player(1),
             keep=keep, room=room, finishing=finishing,
         )  # fmt: skip
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(240), asyncio.TaskGroup() as group:
             tasks = pool.start(group, 2)
             pool.resize(5)
             for _ in range(5):

@@ -116,7 +116,7 @@ def test_the_server_outlives_the_trainer_so_that_it_takes_the_last_weights(
     (tmp_path / "ended").touch()
 
     async def main(stop: Stop) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             await Launcher(RunConfig(runs=tmp_path, run="run"), port, commands).main(stop)
 
     run(main)
