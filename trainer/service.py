@@ -2,21 +2,18 @@
 
 games in      -> intake thread: decode, verify, commit -> acknowledge, hand to training
 training      -> learning thread: window, steps, weights, checkpoints
-weights out   -> `trainer.publishing` says what to send
+weights out   -> `trainer.weights_out`
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import UNSET
@@ -24,11 +21,8 @@ from msgspec import UNSET
 from protocol.messages import (
     AnyMessage,
     Hello,
-    Refused,
     RelayGame,
     TrainerStatus,
-    WeightsInfo,
-    WeightsWanted,
     Welcome,
     encode,
 )
@@ -38,18 +32,19 @@ from runtime.connection import Connection
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 from runtime.sockets import BULK_LIMIT, new_context
+from runtime.temporary import own_folder
 from trainer.config import TrainerConfig
 from trainer.curves import Curves
 from trainer.fetching import Fetching
 from trainer.figures import Figures, log_line
 from trainer.ingest import Done, Ingest, Job
-from trainer.learning import Turn, cpu_threads
-from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
+from trainer.learning import cpu_threads
 from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run
 from trainer.server_weights import SERVER
 from trainer.train import prepare_thread
 from trainer.watch import Watch
+from trainer.weights_out import WeightsOut
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +63,6 @@ CATCH_UP = 2048
 """Games that the store may be ahead of the window when new ones begin to wait in memory."""
 STATUS_SECONDS = 2.0
 LOG_SECONDS = 30.0
-LAST_WEIGHTS = 20.0
-"""Seconds that a clean end waits until the server has stored the network as it then is."""
 
 
 class Service:
@@ -90,23 +83,14 @@ class Service:
             hwm=1024,
         )
         self._ingest = Ingest()
-        self._publisher = Publisher()
         self._jobs: deque[Job] = deque()
         """Bounded by the ingest table."""
         self._fresh: deque[GameRecord] = deque()
         self._last_seq = 0
         self._is_filled = False
         """Whether games that are stored now go to training through memory (`_fill`)."""
-        self._server_version = 0
         self._gated = False
         """Games lag behind the weights that are published, as they should."""
-        self._renumber = False
-        self._published_step = 0
-        """Training step of the weights offered last, or of the beginning."""
-        self._weights_moved = asyncio.Event()
-        """Weights were stored or refused, or the connection was lost."""
-        self._offered = 0
-        """Newest version offered to the server by this process."""
         self._fetching = Fetching(self._connection.send)
         self._games_came = asyncio.Event()
         self._work_came = asyncio.Event()
@@ -117,6 +101,7 @@ class Service:
             1, "learning", initializer=prepare_thread, initargs=(cpu_threads(config),)
         )
         self._figures = Figures(time.monotonic())
+        self._weights = WeightsOut(config, self._connection, self._figures, self)
         self._warn = Repeated(log)
 
     async def main(self, stop: Stop) -> None:
@@ -139,24 +124,23 @@ class Service:
     async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
         """The run, begun with the server's weights if that was asked for; None when the stop comes first."""
         if self._config.weights != SERVER:
-            return await self._in_learning_thread(open_run, self._config, welcome)
+            return await self.in_learning_thread(open_run, self._config, welcome)
         if welcome.weights is None:
             raise Fatal("--weights server: the server has no weights yet", Exit.TRY_AGAIN)
         data = await self._fetching.file(welcome.weights, stop.finishing)
         if data is None:
             return None
-        with tempfile.TemporaryDirectory(prefix="az-") as folder:
-            file = Path(folder) / "server.safetensors"
+        with own_folder() as folder:
+            file = folder / "server.safetensors"
             file.write_bytes(data)
-            return await self._in_learning_thread(open_run, replace(self._config, weights=str(file)), welcome)
+            return await self.in_learning_thread(open_run, replace(self._config, weights=str(file)), welcome)
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
         """Until asked to stop; then what is under way is finished and a checkpoint written."""
         self._figures.begin(
             run.store.totals, run.intake.rejected, run.reader.damaged, run.learning.architecture
         )
-        self._figures.weights_version = self._server_version
-        self._published_step = run.learning.step
+        self._weights.begin(run.learning.step, time.monotonic())
         self._figures.resignation = run.resignation.as_dict()
         self._last_seq = run.store.newest
         curves = Curves(run.folder.tensorboard, run.folder.figures_log)
@@ -171,9 +155,9 @@ class Service:
         self._games_came.set()
         self._work_came.set()
         await asyncio.wait(tasks)
-        await self._publish_last(run)
+        await self._weights.publish_last(run)
         reporting.cancel()
-        await self._in_learning_thread(run.learning.save)
+        await self.in_learning_thread(run.learning.save)
         try:
             run.folder.write_figures(self._figures.as_dict(run.store.totals, time.monotonic()))
         except OSError as error:
@@ -195,30 +179,19 @@ class Service:
                 f"belongs to {first.run} ({first.game}, {first.run_id.hex()}); start a new trainer",
                 Exit.BAD_DATA,
             )
-        if welcome.weights is not None:
-            self._server_version = max(self._server_version, welcome.weights.version)
         self._gated = welcome.gated
-        self._carry_out(self._publisher.on_joined(time.monotonic()))
+        self._weights.joined(welcome, time.monotonic())
 
     def _on_lost(self, _: str) -> None:
-        self._carry_out(self._publisher.on_lost())
-        self._weights_moved.set()
+        self._weights.lost()
 
     def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
-        now = time.monotonic()
         if self._fetching.on_message(message, frames):
             return
-        match message:
-            case RelayGame():
-                self._on_game(message, frames)
-            case WeightsWanted():
-                self._carry_out(self._publisher.on_wanted(message, now))
-            case Refused():
-                self._carry_out(self._publisher.on_refused(message, now))
-            case WeightsInfo():
-                self._carry_out(self._publisher.on_info(message, now))
-            case _:
-                log.debug("nothing to do with a %s", type(message).__name__)
+        if isinstance(message, RelayGame):
+            self._on_game(message, frames)
+        elif not self._weights.on_message(message, time.monotonic()):
+            log.debug("nothing to do with a %s", type(message).__name__)
 
     def _on_game(self, message: RelayGame, frames: list[memoryview]) -> None:
         if len(frames) != 1:
@@ -246,7 +219,7 @@ class Service:
             self._games_came.clear()
             while self._jobs:
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), JOBS_PER_COMMIT))]
-                newest = max(run.learning.version, self._server_version) + self._config.version_slack
+                newest = max(run.learning.version, self._weights.server_version) + self._config.version_slack
                 result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
                 for record in result.games:
                     run.resignation.on_game(record)
@@ -257,7 +230,7 @@ class Service:
                 if result.old:
                     text = f"{result.old} games are stored but not trained on: see --stale-versions"
                     self._warn.warning("old games", text, time.monotonic())
-                watch.on_games(result.games, 0 if self._gated else self._server_version)
+                watch.on_games(result.games, 0 if self._gated else self._weights.server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
 
@@ -282,7 +255,7 @@ class Service:
         newest, positions = self._last_seq, 0
         while not stop.finishing.is_set():
             self._figures.filling = f"the window to be filled, {positions:,} positions so far"
-            done = await self._in_learning_thread(run.learning.fill, run.reader, newest, GAMES_PER_FILL)
+            done = await self.in_learning_thread(run.learning.fill, run.reader, newest, GAMES_PER_FILL)
             positions = run.learning.window.positions
             if done and self._is_filled:
                 log.info("%d positions are in the window", positions)
@@ -292,99 +265,25 @@ class Service:
                 newest = self._last_seq
 
     async def _train(self, run: Run, stop: Stop) -> None:
-        published_at = time.monotonic()
-        saved_step, save_at = run.learning.step, published_at + self._config.checkpoint_seconds
+        saved_step, save_at = run.learning.step, time.monotonic() + self._config.checkpoint_seconds
         while not stop.finishing.is_set():
             await self._work_came.wait()
             self._work_came.clear()
             games = [self._fresh.popleft() for _ in range(len(self._fresh))]
             positions = run.store.totals.positions
-            turn = await self._in_learning_thread(run.learning.turn, games, self._last_seq, positions)
+            turn = await self.in_learning_thread(run.learning.turn, games, self._last_seq, positions)
             self._figures.on_turn(turn, run.learning.account.samples)
             if turn.more:
                 self._work_came.set()
+            await self._weights.publish_if_due(run, turn)
             now = time.monotonic()
-            if self._is_due(run, turn, turn.step - self._published_step, now - published_at):
-                await self._publish(run)
-                published_at = now
             if turn.step > saved_step and now >= save_at:
                 pause = self._config.checkpoint_seconds
-                if await self._save(run):
+                if await self.save(run):
                     saved_step = turn.step
                 else:
                     pause = min(pause, SAVE_AGAIN)
                 save_at = now + pause
-
-    async def _save(self, run: Run) -> bool:
-        """False when the disk does not take it. A full disk must not stop training: the games and the
-        checkpoint before are safe."""
-        try:
-            await self._in_learning_thread(run.learning.save)
-        except Fatal as fatal:
-            if fatal.code != Exit.DISK:
-                raise
-            log.error("%s", fatal)
-            return False
-        return True
-
-    def _is_due(self, run: Run, turn: Turn, steps: int, seconds: float) -> bool:
-        if run.learning.round_games:
-            # After a restart ours may be behind the server's: the same weights once more.
-            return turn.version is not None and turn.version > max(self._server_version, self._offered)
-        if self._renumber:
-            return True
-        if steps <= 0:
-            return False
-        return steps >= self._config.publish_steps or seconds >= self._config.publish_seconds
-
-    async def _publish(self, run: Run) -> None:
-        """Nothing before the first checkpoint: a trainer killed then would find the server ahead of its run
-        folder, and refuse to begin anew."""
-        if not run.learning.has_checkpoint and not await self._save(run):
-            return
-        version, step, data = await self._in_learning_thread(run.learning.publish, self._server_version)
-        self._offered, self._published_step, self._renumber = version, step, False
-        self._figures.held_out = (
-            await self._in_learning_thread(run.learning.held_out) or self._figures.held_out
-        )
-        self._figures.probe_values = await self._in_learning_thread(run.learning.probe_values)
-        info = WeightsInfo(
-            version, step, hashlib.sha256(data).digest(), len(data), run.game.name, run.learning.architecture
-        )
-        self._carry_out(self._publisher.offer(Upload(info, data), time.monotonic()))
-
-    async def _publish_last(self, run: Run) -> None:
-        """The network as a clean stop leaves it, if steps were made since the last one; not amid a round."""
-        is_due = run.learning.step > self._published_step and not run.learning.round_games
-        try:
-            async with asyncio.timeout(LAST_WEIGHTS):
-                while self._connection.welcome is not None and (is_due or self._publisher.busy):
-                    self._weights_moved.clear()
-                    if is_due:
-                        await self._publish(run)
-                    await self._weights_moved.wait()
-                    is_due = self._renumber
-        except TimeoutError:
-            log.warning("the server did not take the last weights; they are in the checkpoint")
-
-    def _carry_out(self, instructions: list[Instruction]) -> None:
-        for instruction in instructions:
-            match instruction:
-                case Send(message, frame):
-                    self._connection.send(message, *(() if frame is None else (frame,)))
-                    continue
-                case Published(info):
-                    self._server_version = max(self._server_version, info.version)
-                    self._figures.weights_version = info.version
-                    log.info("published weights version %d (step %d)", info.version, info.step)
-                case Renumber(version):
-                    log.info("the server has weights version %d already: going on from there", version)
-                    self._server_version = max(self._server_version, version)
-                    self._renumber = True
-                    self._work_came.set()
-                case GivenUp(info, reason):
-                    log.error("the server refused weights version %d: %s", info.version, reason)
-            self._weights_moved.set()
 
     # ---- figures ----
 
@@ -401,9 +300,28 @@ class Service:
             if now >= next_line:
                 log.info("%s", log_line(figures))
                 next_line = now + LOG_SECONDS
-            self._carry_out(self._publisher.tick(now))
+            self._weights.tick(now)
             # Weights and checkpoints also come due when no game has come.
-            self._work_came.set()
+            self.wake()
 
-    async def _in_learning_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    # ---- background, as `trainer.weights_out` wants it ----
+
+    def wake(self) -> None:
+        """Let training look again at what is due."""
+        self._work_came.set()
+
+    async def save(self, run: Run) -> bool:
+        """False when the disk does not take it. A full disk must not stop training: the games and the
+        checkpoint before are safe."""
+        try:
+            await self.in_learning_thread(run.learning.save)
+        except Fatal as fatal:
+            if fatal.code != Exit.DISK:
+                raise
+            log.error("%s", fatal)
+            return False
+        return True
+
+    async def in_learning_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        """The result of a call in the thread that trains."""
         return await asyncio.get_running_loop().run_in_executor(self._learning_thread, function, *arguments)

@@ -1,0 +1,170 @@
+"""Weights on their way out: when the next ones are due, and what the server made of the last ones.
+
+`trainer.publishing` says what to send; this joins it to training, the checkpoints and the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeVar, TypeVarTuple
+
+from protocol.messages import AnyMessage, Refused, WeightsInfo, WeightsWanted, Welcome
+from runtime.connection import Connection
+from trainer.config import TrainerConfig
+from trainer.figures import Figures
+from trainer.learning import Turn
+from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
+from trainer.run_setup import Run
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+LAST_WEIGHTS = 20.0
+"""Seconds that the server has for the weights of a trainer that stops."""
+
+
+class Background(Protocol):
+    """What training offers to whoever publishes its weights."""
+
+    async def in_learning_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        """The result of a call in the thread that trains."""
+        ...
+
+    async def save(self, run: Run) -> bool:
+        """Write a checkpoint; False when the disk does not take it."""
+        ...
+
+    def wake(self) -> None:
+        """Let training look again at what is due."""
+        ...
+
+
+class WeightsOut:
+    """The weights of one trainer, as far as the server has them."""
+
+    def __init__(
+        self, config: TrainerConfig, connection: Connection, figures: Figures, background: Background
+    ) -> None:
+        self.server_version = 0
+        """Newest version that the server has."""
+        self._config = config
+        self._connection = connection
+        self._figures = figures
+        self._background = background
+        self._publisher = Publisher()
+        self._offered = 0
+        """Newest version offered to the server by this process."""
+        self._renumber = False
+        self._step = 0
+        """Training step of the weights offered last, or of the beginning."""
+        self._at = 0.0
+        """When that was."""
+        self._moved = asyncio.Event()
+        """Weights were stored or refused, or the connection was lost."""
+
+    def begin(self, step: int, now: float) -> None:
+        """Training begins at this step."""
+        self._step, self._at = step, now
+        self._figures.weights_version = self.server_version
+
+    # ---- the connection ----
+
+    def joined(self, welcome: Welcome, now: float) -> None:
+        """A session has begun."""
+        if welcome.weights is not None:
+            self.server_version = max(self.server_version, welcome.weights.version)
+        self._carry_out(self._publisher.on_joined(now))
+
+    def lost(self) -> None:
+        """The session has ended."""
+        self._carry_out(self._publisher.on_lost())
+        self._moved.set()
+
+    def on_message(self, message: AnyMessage, now: float) -> bool:
+        """What the server says of weights; False for any other message."""
+        match message:
+            case WeightsWanted():
+                self._carry_out(self._publisher.on_wanted(message, now))
+            case Refused():
+                self._carry_out(self._publisher.on_refused(message, now))
+            case WeightsInfo():
+                self._carry_out(self._publisher.on_info(message, now))
+            case _:
+                return False
+        return True
+
+    def tick(self, now: float) -> None:
+        """To be called every second or so."""
+        self._carry_out(self._publisher.tick(now))
+
+    # ---- publishing ----
+
+    async def publish_if_due(self, run: Run, turn: Turn) -> None:
+        """To be called after each turn of training."""
+        now = time.monotonic()
+        if self._is_due(run, turn, turn.step - self._step, now - self._at):
+            await self._publish(run)
+            self._at = now
+
+    async def publish_last(self, run: Run) -> None:
+        """The network as a clean stop leaves it, if steps were made since the last one; not amid a round."""
+        is_due = run.learning.step > self._step and not run.learning.round_games
+        try:
+            async with asyncio.timeout(LAST_WEIGHTS):
+                while self._connection.welcome is not None and (is_due or self._publisher.busy):
+                    self._moved.clear()
+                    if is_due:
+                        await self._publish(run)
+                    await self._moved.wait()
+                    is_due = self._renumber
+        except TimeoutError:
+            log.warning("the server did not take the last weights; they are in the checkpoint")
+
+    def _is_due(self, run: Run, turn: Turn, steps: int, seconds: float) -> bool:
+        if run.learning.round_games:
+            # After a restart ours may be behind the server's: the same weights once more.
+            return turn.version is not None and turn.version > max(self.server_version, self._offered)
+        if self._renumber:
+            return True
+        if steps <= 0:
+            return False
+        return steps >= self._config.publish_steps or seconds >= self._config.publish_seconds
+
+    async def _publish(self, run: Run) -> None:
+        """Nothing before the first checkpoint: a trainer killed then would find the server ahead of its run
+        folder, and refuse to begin anew."""
+        in_thread, learning, figures = self._background.in_learning_thread, run.learning, self._figures
+        if not learning.has_checkpoint and not await self._background.save(run):
+            return
+        version, step, data = await in_thread(learning.publish, self.server_version)
+        self._offered, self._step, self._renumber = version, step, False
+        figures.held_out = await in_thread(learning.held_out) or figures.held_out
+        figures.probe_values = await in_thread(learning.probe_values)
+        digest = hashlib.sha256(data).digest()
+        info = WeightsInfo(version, step, digest, len(data), run.game.name, learning.architecture)
+        self._carry_out(self._publisher.offer(Upload(info, data), time.monotonic()))
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Send(message, frame):
+                    self._connection.send(message, *(() if frame is None else (frame,)))
+                    continue
+                case Published(info):
+                    self.server_version = max(self.server_version, info.version)
+                    self._figures.weights_version = info.version
+                    log.info("published weights version %d (step %d)", info.version, info.step)
+                case Renumber(version):
+                    log.info("the server has weights version %d already: going on from there", version)
+                    self.server_version = max(self.server_version, version)
+                    self._renumber = True
+                    self._background.wake()
+                case GivenUp(info, reason):
+                    log.error("the server refused weights version %d: %s", info.version, reason)
+            self._moved.set()
