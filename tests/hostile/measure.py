@@ -122,9 +122,9 @@ def measured(target: Target, attack: Attack, turns: int, seconds: float) -> Resu
     try:
         target.forget_peak()
         for _ in range(turns):
-            result.quiet.append(rate(target, seconds))
+            result.quiet.append(_quiet(target, seconds))
             _attacked(target, attack, seconds, result)
-        result.after = rate(target, seconds)
+        result.after = _quiet(target, seconds)
         result.quiet.append(result.after)
         time.sleep(SETTLE)
         memory = target.memory()
@@ -134,6 +134,16 @@ def measured(target: Target, attack: Attack, turns: int, seconds: float) -> Resu
     if not target.is_alive():
         result.trouble = "azserver died: " + target.log().strip().splitlines()[-1]
     return result
+
+
+def _quiet(target: Target, seconds: float) -> float:
+    """The rate of a turn without the attack; the questions of `Waiting` cost something in either kind."""
+    waiting = Waiting(target.port)
+    waiting.start()
+    try:
+        return rate(target, seconds)
+    finally:
+        waiting.finish()
 
 
 def _attacked(target: Target, attack: Attack, seconds: float, result: Result) -> None:
