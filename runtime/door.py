@@ -17,10 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from protocol.zmtp import GREETING, PING, READY, Broken, Limits, wire
-from runtime.door_connection import PING_PATIENCE, DoorConnection, Silence
+from runtime.door_connection import LOCAL, PING_PATIENCE, DoorConnection, Silence
 from runtime.holdings import Holdings
 from runtime.listening import listen
 from runtime.logs import Repeated
+from runtime.pacing import Pace, PaceLimits
 from runtime.sockets import Frame, plain
 from runtime.strangers import Strangers
 
@@ -35,6 +36,9 @@ ACCEPTS = 64
 ACCEPT_PAUSE = 0.2
 """Seconds without accepting after the system had no descriptor or memory for a connection."""
 TICK_SECONDS = 1.0
+LONGEST_PAUSE = 5.0
+"""Seconds that a peer is not read because of what it, or others at its address, said. Who would have to wait
+longer for its own talk alone is cut."""
 USER_TIMEOUT = 30_000
 """Milliseconds after which the kernel gives up a connection that acknowledges nothing."""
 
@@ -58,6 +62,10 @@ class DoorLimits:
     """Connections without a session."""
     stranger_patience: float = 60.0
     """Seconds that one may have none: longer than the waits between two HELLOs."""
+    talk: PaceLimits = PaceLimits(rate=100.0, burst=200.0)
+    """Messages of one connection that bring no work (`Door.charge`)."""
+    talk_of_address: PaceLimits = PaceLimits(rate=200.0, burst=2500.0)
+    """The same of all connections from one address, and the connections themselves."""
 
 
 OnMessage = Callable[[list[memoryview]], None]
@@ -81,6 +89,7 @@ class Door:
         self._connections: dict[bytes, DoorConnection] = {}
         self._strangers = Strangers(self._limits.strangers, self._limits.stranger_patience)
         self._held = Holdings(self._limits.held, self._limits.patience)
+        self._addresses: dict[str, Pace] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._warn = Repeated(log)
@@ -127,6 +136,21 @@ class Door:
         if (connection := self._connections.get(peer)) is not None:
             connection.incoming.joined = False
             self._add_stranger(connection)
+
+    def charge(self, peer: bytes) -> None:
+        """It sent a message that brings no work. One that sends many of them is read more slowly, or cut.
+
+        Peers on local sockets are this user's own processes, and are not held up.
+        """
+        connection = self._connections.get(peer)
+        if connection is None or connection.is_local:
+            return
+        now = self._clock()
+        wait = connection.talk.take(now)
+        if wait > LONGEST_PAUSE:
+            self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
+            return
+        connection.pause = min(LONGEST_PAUSE, max(wait, self._pace_of(connection.address, now).take(now)))
 
     def send(self, frames: Sequence[Frame]) -> bool:
         """Hand a message over; False if the peer is gone or does not read. Never waits."""
@@ -179,7 +203,7 @@ class Door:
             except OSError as error:
                 self._pause(listening, error)
                 return
-            self._welcome(sock, address[0] if isinstance(address, tuple) else "this machine")
+            self._welcome(sock, address[0] if isinstance(address, tuple) else LOCAL)
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         """The system has no descriptor for another connection: those that wait in the backlog stay there."""
@@ -205,7 +229,11 @@ class Door:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT)
         peer = next(self._numbers).to_bytes(8, "big")
-        connection = DoorConnection(sock, peer, address, self._limits.incoming, self._clock())
+        now = self._clock()
+        talk = Pace(self._limits.talk, now)
+        connection = DoorConnection(sock, peer, address, self._limits.incoming, talk, now)
+        if not connection.is_local:
+            connection.pause = min(LONGEST_PAUSE, self._pace_of(address, now).take(now))
         self._connections[peer] = connection
         self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         self._add_stranger(connection)
@@ -225,10 +253,16 @@ class Door:
         connection.heard = self._clock()
         self._read(connection, connection.incoming.feed(data))
 
+    def _pace_of(self, address: str, now: float) -> Pace:
+        pace = self._addresses.get(address)
+        if pace is None:
+            pace = self._addresses[address] = Pace(self._limits.talk_of_address, now)
+        return pace
+
     def _read(
         self, connection: DoorConnection, messages: Iterator[list[memoryview]], *, again: bool = False
     ) -> None:
-        """Hand over up to `TURN` messages; the others come in the next turn of the loop."""
+        """Hand over up to `TURN` messages; the others come in the next turn of the loop, or after a pause."""
         handled = 0
         try:
             for message in messages:
@@ -236,14 +270,15 @@ class Door:
                 self._on_message([memoryview(connection.peer), *message])
                 if connection.broken:
                     return
-                if handled == TURN:
+                if handled == TURN or connection.pause:
                     break
         except Broken as error:
             self._cut(connection, str(error))
             return
-        if handled == TURN:
+        if handled == TURN or connection.pause:
             self._in_loop.remove_reader(connection.fd)
-            self._in_loop.call_soon(self._read_on, connection, messages)
+            self._in_loop.call_later(connection.pause, self._read_on, connection, messages)
+            connection.pause = 0.0
             return
         if again:
             self._in_loop.add_reader(connection.fd, self._on_readable, connection)
@@ -252,6 +287,7 @@ class Door:
 
     def _read_on(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
         if not connection.broken:
+            connection.heard = self._clock()  # it is not silent: we did not listen
             self._read(connection, messages, again=True)
 
     def _pong(self, connection: DoorConnection) -> None:
@@ -269,6 +305,8 @@ class Door:
             self._cut_soon(peer, f"no progress for {self._limits.patience:.0f} s")
         for peer in self._strangers.expire(now):
             self._drop_soon(self._connections[peer], "")
+        for address in [one for one, pace in self._addresses.items() if pace.is_rested(now)]:
+            del self._addresses[address]
         for connection in self._connections.values():
             match connection.silence(now):
                 case Silence.PING:

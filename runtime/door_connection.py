@@ -9,9 +9,12 @@ from collections.abc import Sequence
 from enum import Enum
 
 from protocol.zmtp import Incoming, Limits
+from runtime.pacing import Pace
 
 PARTS_AT_ONCE = 64
 """Buffers handed to one `sendmsg`."""
+LOCAL = "this machine"
+"""In place of an address: a local socket."""
 PING_AFTER = 5.0
 """Seconds of silence after which a peer is asked whether it is there: a host that vanished says nothing."""
 PING_PATIENCE = 15.0
@@ -29,7 +32,9 @@ class Silence(Enum):
 class DoorConnection:
     """One peer: its socket, what it is in the middle of sending, and what it has not read yet."""
 
-    def __init__(self, sock: socket.socket, peer: bytes, address: str, limits: Limits, now: float) -> None:
+    def __init__(
+        self, sock: socket.socket, peer: bytes, address: str, limits: Limits, talk: Pace, now: float
+    ) -> None:
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = peer
@@ -38,8 +43,16 @@ class DoorConnection:
         self.unsent: deque[memoryview] = deque()
         self.unsent_size = 0
         self.heard = self.pinged = now
+        self.talk = talk
+        self.pause = 0.0
+        """Seconds until more of it is read; set while one of its messages is handled."""
         self.broken = False
         """It is to be dropped in the next turn of the loop: nothing is read or sent any more."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it came over a local socket, which only this user's processes can reach."""
+        return self.address == LOCAL
 
     def write(self, parts: Sequence[bytes | memoryview]) -> int:
         """Send what the kernel takes of these buffers; bytes taken. Raises OSError."""

@@ -77,13 +77,13 @@ class BulkService:
 
     def routes(self) -> Mapping[type[Message], Route]:
         return {
-            PutGame: Route(self._on_put_game, PLAYERS, frames=1),
-            RelayAck: Route(self._on_relay_ack, TRAINER),
+            PutGame: Route(self._on_put_game, PLAYERS, frames=1, is_work=True),
+            RelayAck: Route(self._on_relay_ack, TRAINER, is_work=True),
             PutWeights: Route(self._on_put_weights, TRAINER),
-            Chunk: Route(self._on_chunk, TRAINER, frames=1),
+            Chunk: Route(self._on_chunk, TRAINER, frames=1, is_work=True),
             TrainerStatus: Route(self._on_trainer_status, TRAINER),
             GetWeights: Route(self._on_get_weights),
-            GetChunk: Route(self._on_get_chunk),
+            GetChunk: Route(self._on_get_chunk, is_work=True),
         }
 
     def tell_weights(self) -> None:
@@ -132,14 +132,16 @@ class BulkService:
     # ---- games ------------------------------------------------------------------------------
 
     def _on_put_game(self, session: Session, message: PutGame, frames: list[memoryview]) -> None:
+        peer = peer_of(session)
         if len(frames[0]) > MAX_RECORD:
+            self.port.charge(peer)
             self._figures.protocol_errors += 1
             reason = f"{Code.TOO_LONG}: a record of {len(frames[0])} bytes, expected at most {MAX_RECORD}"
-            self.port.send(peer_of(session), GameAck(message.uid, "rejected", reason))
+            self.port.send(peer, GameAck(message.uid, "rejected", reason))
             return
-        instructions = self.relay.put(
-            peer_of(session), session.role, message.uid, message.sha256, self._clock()
-        )
+        instructions = self.relay.put(peer, session.role, message.uid, message.sha256, self._clock())
+        if not any(isinstance(one, Relay) for one in instructions):
+            self.port.charge(peer)
         self._carry_out(instructions, frames[0])
 
     def _on_relay_ack(self, session: Session, message: RelayAck, _: list[memoryview]) -> None:

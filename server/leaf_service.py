@@ -54,7 +54,7 @@ class LeafService:
         """Players by number."""
 
     def routes(self) -> Mapping[type[Message], Route]:
-        return {Evaluate: Route(self._on_evaluate, PLAYERS, frames=3)}
+        return {Evaluate: Route(self._on_evaluate, PLAYERS, frames=3, is_work=True)}
 
     def session_ended(self, session: Session) -> None:
         self.queue.cancel(session.number)
@@ -64,6 +64,7 @@ class LeafService:
     def _on_evaluate(self, session: Session, message: Evaluate, frames: list[memoryview]) -> None:
         number, rows = session.number, message.rows
         if self.queue.knows(number, message.request):
+            self.port.charge(peer_of(session))
             return
         game = self._game
         leaves = check_leaves(

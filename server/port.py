@@ -59,6 +59,8 @@ class Route:
     handler: Handler
     roles: frozenset[str] = ANYONE
     frames: int = 0
+    is_work: bool = False
+    """Bounded by credits or windows. Of other messages a peer may send so many a second (`Door.charge`)."""
 
 
 class Port:
@@ -98,7 +100,13 @@ class Port:
         """False when the peer is gone or does not read."""
         return self.door.send([peer, encode(message), *frames])
 
+    def charge(self, peer: bytes) -> None:
+        """`peer` sent a message that brings no work: one that sends many of them is read more slowly."""
+        self.door.charge(peer)
+
     def refuse(self, peer: bytes, code: Code, reason: str, request: int, retry_after: float = 0.0) -> None:
+        """Tell `peer` that a message of its is of no use."""
+        self.charge(peer)
         self.send(peer, Refused(code, reason[:2000], request, retry_after))
 
     def fault(self, peer: bytes, message: Message, error: Exception) -> None:
@@ -140,10 +148,13 @@ class Port:
         header = frames[1] if len(frames) > 1 else b""
         session = self.sessions.touch(peer, now)
         longest = MAX_HELLO if session is None else MAX_HEADER
+        tag = tag_of(header) if len(header) <= longest else None
+        if session is None or not self._is_work(tag):
+            self.charge(peer)
         if len(header) > longest:
             reason = f"frame 0 has {len(header)} bytes, expected at most {longest}"
             self._misfit(peer, session, reason, 0)
-        elif (tag := tag_of(header)) is None:
+        elif tag is None:
             self._malformed(peer, "frame 0 is no MessagePack map with text keys")
         elif tag == HELLO:
             self._on_hello(peer, header, now)
@@ -151,6 +162,10 @@ class Port:
             self.send(peer, hello_first())
         else:
             self._on_message(session, tag, header, frames[2:])
+
+    def _is_work(self, tag: str | None) -> bool:
+        route = None if tag is None else self._routes.get(tag)
+        return route is not None and route.is_work
 
     def _misfit(
         self,

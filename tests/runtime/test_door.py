@@ -19,6 +19,7 @@ from runtime.door import Door, DoorLimits
 from runtime.door_connection import PING_AFTER, PING_PATIENCE, DoorConnection, Silence
 from runtime.exits import Exit, Fatal
 from runtime.holdings import Holdings
+from runtime.pacing import Pace
 from runtime.sockets import Channel, dealer, new_context
 from runtime.strangers import Strangers
 
@@ -255,7 +256,7 @@ def test_at_the_descriptor_limit_newcomers_wait_and_others_are_served(endpoint: 
 
 def test_a_peer_that_answers_no_ping_is_dead() -> None:
     ours, theirs = socket.socketpair()
-    connection = DoorConnection(ours, b"peer", "here", Limits(), 100.0)
+    connection = DoorConnection(ours, b"peer", "here", Limits(), Pace(DoorLimits().talk, 100.0), 100.0)
     list(connection.incoming.feed(GREETING + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03REQ"))
     assert connection.silence(100.0 + PING_AFTER - 1) is Silence.SHORT
     asked = 100.0 + PING_AFTER

@@ -7,6 +7,7 @@ import time
 
 import msgspec
 import numpy as np
+import pytest
 from front_bench import (
     PATIENCE,
     WORDS,
@@ -264,6 +265,31 @@ def test_credits_are_exact(play: Play) -> None:
         await worker.get_all()
         worker.ask(3, welcome.credits)
         await worker.get_all()
+
+    play(scenario)
+
+
+def test_only_leaves_within_the_credits_are_no_talk(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HELLO, questions, what is refused and what was sent before count; the door paces them."""
+
+    async def scenario(bench: Bench) -> None:
+        talk: list[bytes] = []
+        monkeypatch.setattr(bench.front.leaf.port.door, "charge", talk.append)
+        evaluator = await bench.evaluator()
+        evaluator.holding = True
+        worker = Worker(bench, 1)
+        welcome = await worker.join("worker")
+        worker.send(Ping())
+        await worker.receive(Pong)
+        counted = len(talk)
+        assert counted == 2
+        worker.ask(1, welcome.credits)
+        worker.send(Evaluate(2, 1), *random_leaves(worker.rng, 1))
+        await worker.receive(Refused)
+        assert len(talk) == counted + 1
+        worker.send(Evaluate(1, 1), *random_leaves(worker.rng, 1))
+        await worker.status()
+        assert len(talk) == counted + 3
 
     play(scenario)
 
