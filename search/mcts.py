@@ -101,11 +101,16 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -
     """
     is_improved = isinstance(tree, GumbelTree) and not is_cheap
     total = tree.settings.cheap_simulations if is_cheap else tree.settings.simulations
-    each, left = divmod(SHARES if is_improved else total, len(actions))
-    visits = np.full(len(actions), each, np.int32)
-    visits[:left] += 1
-    arrays = _listed(actions, visits)
+    arrays = _listed(actions, evenly(SHARES if is_improved else total, len(actions)))
     return SearchResult(*arrays, 1.0, 0, is_target=not is_cheap, is_improved=is_improved)
+
+
+def evenly(total: int, parts: int) -> npt.NDArray[np.int32]:
+    """[parts] `total` in equal parts; what cannot be divided goes to the first ones."""
+    each, left = divmod(total, parts)
+    shares = np.full(parts, each, np.int32)
+    shares[:left] += 1
+    return shares
 
 
 def _counted(tree: SearchTree, is_cheap: bool, view: NetView) -> SearchResult:

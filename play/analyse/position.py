@@ -14,7 +14,7 @@ from games.spec import Game, outcome_for_first_player
 from play.analyse.requests import BadRequest, Request
 from protocol.settings import SelfPlaySettings
 from search.evaluator import LocalEvaluator
-from search.mcts import SearchResult, search
+from search.mcts import SearchResult, evenly, search
 from search.moves import choose_action
 from search.settings import resolve
 from search.tree import SearchTree
@@ -121,8 +121,8 @@ def _visited(tree: SearchTree, result: SearchResult) -> tuple[npt.NDArray[np.uin
     """Actions with visits and their visits, also where the result is a policy in shares."""
     if not result.is_improved:
         return result.actions, result.visits
-    if result.scores is None:  # a win in one is not searched
-        return result.actions, np.array([tree.settings.simulations], np.int32)
+    if result.scores is None:  # wins in one are not searched
+        return result.actions, evenly(tree.settings.simulations, len(result.actions))
     seen = result.scores.visits > 0
     return result.scores.actions[seen], result.scores.visits[seen]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from unsearched import without_policy
 
 from bench.random_games import random_game
 from games import get_game
@@ -77,11 +78,11 @@ def naive_soft_policy(logits: list[list[float]], rows: list[int], entries: list[
 
 def test_losses_agree_with_the_slow_twins() -> None:
     """Both losses of a batch are those of plain loops, with errors on both sides of the Huber bend, games
-    that their length ended, and plies that are no policy target."""
+    that their length ended, and positions without a policy target."""
     window = Window(GAME, 1000)
     for game in some_games(30):
         window.add(game)
-    samples = SAMPLER.sample(window, np.random.default_rng(1), 40)
+    samples = without_policy(SAMPLER.sample(window, np.random.default_rng(1), 40), range(0, 40, 3))
     rng = np.random.default_rng(2)
     outputs, capped = rng.normal(size=40), rng.integers(0, 2, 40)
     expected = naive_moves_left(outputs.tolist(), samples.plies_left.tolist(), capped.tolist())

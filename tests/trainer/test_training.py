@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from unsearched import without_policy
 
 from bench.random_games import random_game
 from games import get_game
@@ -28,11 +29,12 @@ NET = Architecture(1, 16, value_channels=2, value_hidden=16, value_head="wdl")
 
 
 def some_samples(count: int, targets: float = 1.0) -> Samples:
+    """`targets`: share of them that have a policy target."""
     rng = np.random.default_rng(0)
     window = Window(GAME, 1000)
     for _ in range(30):
-        window.add(random_game(GAME, rng, simulations=50, targets=targets))
-    return Sampler(GAME, 1).sample(window, rng, count)
+        window.add(random_game(GAME, rng, simulations=50))
+    return without_policy(Sampler(GAME, 1).sample(window, rng, count), range(round(targets * count), count))
 
 
 def naive_losses(

@@ -1,13 +1,15 @@
-"""Games whose moves were drawn at random, or found by cheap searches, made of others."""
+"""Games whose moves were drawn at random, or found by cheap searches, and samples without policy targets."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from protocol.records import POLICY_TARGET, GameRecord
+from trainer.sampler import Samples
 
 
 def without_search(record: GameRecord, plies: int) -> GameRecord:
@@ -33,3 +35,11 @@ def cheaply_searched(record: GameRecord, plies: npt.NDArray[np.bool_]) -> GameRe
 def fully_searched(record: GameRecord) -> GameRecord:
     """The game with a target at each ply."""
     return cheaply_searched(record, np.zeros(record.plies, np.bool_))
+
+
+def without_policy(samples: Samples, rows: Iterable[int]) -> Samples:
+    """The same samples, of which `rows` have no policy target."""
+    kept = ~np.isin(samples.rows, list(rows))
+    return replace(
+        samples, rows=samples.rows[kept], actions=samples.actions[kept], shares=samples.shares[kept]
+    )
