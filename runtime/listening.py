@@ -10,6 +10,7 @@ from pathlib import Path
 from runtime.exits import Exit, Fatal
 from runtime.sockets import bind_message
 
+LARGEST_PORT = 65535
 BACKLOG = 1024
 """Connections that wait to be accepted; the kernel may allow fewer."""
 
@@ -58,6 +59,8 @@ def _local(path: str) -> socket.socket:
 def _tcp(address: str) -> socket.socket:
     """HOST:PORT; HOST may be a name, an address, an IPv6 address with or without brackets, or `*`."""
     host, _, port = address.rpartition(":")
+    if int(port) > LARGEST_PORT:  # getaddrinfo takes it modulo 65536
+        raise OSError(errno.EINVAL, f"a port is at most {LARGEST_PORT}")
     host = "0.0.0.0" if host == "*" else host.strip("[]")
     family, kind, protocol, _, target = socket.getaddrinfo(
         host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

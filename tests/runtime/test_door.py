@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import resource
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from descriptors import no_descriptor_left
 from raw_zmtp import Cut, RawPeer, frame, unfinished_multipart
 
 from protocol.zmtp import GREETING, Limits, wire
@@ -222,18 +221,6 @@ def test_whoever_has_no_session_for_too_long_is_let_go(endpoint: str) -> None:
     beside(endpoint, scenario)
 
 
-@contextlib.contextmanager
-def no_descriptor_left() -> Iterator[None]:
-    lowest_free = os.dup(0)
-    os.close(lowest_free)
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-
-
 def test_at_the_descriptor_limit_newcomers_wait_and_others_are_served(endpoint: str) -> None:
     async def scenario(echo: Echo) -> None:
         joined = await echo.joined()
@@ -281,6 +268,12 @@ def test_a_port_that_is_taken_is_a_clear_error(tmp_path: Path) -> None:
         Door([f"ipc://{tmp_path}/{'x' * 200}"])
     with pytest.raises(Fatal, match="check --listen and --port"):
         Door(["tcp://203.0.113.1:0"])
+
+
+def test_a_port_that_is_none_is_a_clear_error() -> None:
+    with pytest.raises(Fatal, match="a port is at most 65535; check --listen and --port") as error:
+        Door(["tcp://127.0.0.1:70000"])
+    assert error.value.code == Exit.CONFIG
 
 
 def test_a_socket_file_left_by_a_killed_server_is_replaced(tmp_path: Path) -> None:

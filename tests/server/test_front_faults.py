@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
+from descriptors import no_descriptor_left
 from front_bench import Bench, Peer, Play, Worker, publish
 
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Chunk, GetChunk, GetStatus, Goodbye, Hello, Refused
 from runtime.exits import Exit, Fatal
 from runtime.faults import Faults
-
-
-@contextmanager
-def no_descriptor_left() -> Iterator[None]:
-    """This process can open nothing, as a server that has as many connections as it may have."""
-    lowest_free = os.dup(0)
-    os.close(lowest_free)
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_chunk_asked_for_at_the_descriptor_limit_is_refused_and_may_be_asked_for_again(play: Play) -> None:
