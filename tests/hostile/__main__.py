@@ -11,30 +11,34 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
-from statistics import median
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from attacks import ATTACKS, Attack, nothing  # noqa: E402
-from measure import Result, measured  # noqa: E402
+from measure import Result, measured, middle  # noqa: E402
 from target import Target  # noqa: E402
 
 HEAD = (
-    f"{'attack':22} {'item':>4} {'strokes':>7} | {'quiet':>7} {'attacked':>8} {'after':>7} {'lost':>7} | "
-    f"{'wait s':>6} | {'MB before':>9} {'peak':>6} {'after':>6} | verdict"
+    f"{'attack':22} {'item':>4} | {'quiet':>7} {'control':>7} {'attacked':>8} {'lost':>7} {'in all':>7} | "
+    f"{'attacker: cores':>15} {'conn/s':>6} {'msg/s':>6} {'MB/s':>6} | {'front cores':>11} "
+    f"{'trainer cores':>13} | {'wait s':>6} | {'MB before':>9} {'peak':>4} {'after':>5} | verdict"
 )
 
 
 def line(result: Result) -> str:
     """One row of the table."""
-    quiet = median(result.quiet) if result.quiet else 0.0
-    attacked = median(result.attacked) if result.attacked else 0.0
+    quiet, attacked = result.quiet, result.attacked
+    rates = [middle(turns, "evals") for turns in (quiet, result.control, attacked)]
+    lost = [100 * result.lost(turns) for turns in (result.control, quiet)]
+    sent = [middle(attacked, figure) for figure in ("other", "connections", "messages", "bytes")]
+    cores = [middle(turns, part) for part in ("server", "trainer") for turns in (quiet, attacked)]
     return (
-        f"{result.attack:22} {result.item or '':>4} {result.strokes:>7} | {quiet:>7.0f} {attacked:>8.0f} "
-        f"{result.after:>7.0f} {100 * result.lost:>6.1f}% | {result.longest_wait:>6.2f} | "
-        f"{result.before.now:>9.0f} {result.peak:>6.0f} {result.memory_after:>6.0f} | "
-        f"{result.trouble or 'lives'}"
+        f"{result.attack:22} {result.item or '':>4} | {rates[0]:>7.0f} {rates[1]:>7.0f} {rates[2]:>8.0f} "
+        f"{lost[0]:>6.1f}% {lost[1]:>6.1f}% | {sent[0]:>15.2f} {sent[1]:>6.0f} {sent[2]:>6.0f} "
+        f"{sent[3] / 1e6:>6.1f} | {cores[0]:>5.2f} {cores[1]:>5.2f} {cores[2]:>7.2f} {cores[3]:>5.2f} | "
+        f"{result.longest_wait:>6.2f} | {result.before.now:>9.0f} {result.peak:>4.0f} "
+        f"{result.memory_after:>5.0f} | {result.trouble or 'lives'}"
     )
 
 
@@ -54,7 +58,11 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended then too
     chosen = [by_name[name] for name in options.attacks or by_name]
-    print("rates are evaluations a second of azserver's worker and an azclient, medians; MB are of the front")
+    print(
+        "quiet, control, attacked: evaluations a second of azserver's worker and an azclient, medians. "
+        "The control uses as much of the machine's cores as the attacker and sends nothing; lost is against "
+        "it, in all against quiet. Pairs are quiet and attacked. MB are of the front"
+    )
     print(HEAD, flush=True)
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, ExitStack() as stack:
         results: list[Result] = []

@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgpack
 from foreign_client import PROTOCOL
 from peers import Header, Peer, crowd
-from raw_zmtp import Cut, frame, hello
+from raw_zmtp import GREETING, SENT, Cut, frame, hello, ready
 from target import Target
 
 WORKERS = 1000
@@ -16,6 +16,8 @@ FLOOD = 500
 """HELLOs of each of four peers in a stroke, each a new beginning."""
 QUESTIONS = 2000
 """Of each of four peers in a stroke."""
+CONNECTIONS = 100
+"""In a stroke."""
 
 
 def flood_of_hellos(target: Target) -> Iterator[None]:
@@ -45,6 +47,23 @@ def flood_of_questions(target: Target) -> Iterator[None]:
                 if peer and peer.join("watcher").get("type") == "welcome":
                     with suppress(Cut, TimeoutError):
                         peer.send_bytes(questions * (QUESTIONS // len(kinds)))
+                        SENT.messages += QUESTIONS
+            yield
+            peers.cut()
+
+
+def flood_of_connections(target: Target) -> Iterator[None]:
+    """Not in the issue. Connections that say greeting, READY and HELLO in one go, wait for no answer, and are
+    cut as soon as there are a hundred of them."""
+    with crowd() as peers:
+        while True:
+            for at in range(CONNECTIONS):
+                words = GREETING + ready() + frame(msgpack.packb(hello(PROTOCOL, "client", f"{at}")))
+                if one := peers.silent(target.port + at % 2):
+                    with suppress(OSError):
+                        one.sendall(words)
+                        SENT.messages += 1
+                        SENT.bytes += len(words)
             yield
             peers.cut()
 

@@ -1,36 +1,50 @@
-"""What an attack costs the honest: evaluations in turns with it and without, the longest wait, memory."""
+"""What an attack costs the honest: evaluations in turns without it, with it, and beside a control, which
+burns as much processor time as the attacker did and sends nothing. Also the longest wait, and memory.
+"""
 
 from __future__ import annotations
 
-import os
+import hashlib
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 
 from attacks import Attack
 from foreign_client import Channel
+from raw_zmtp import SENT
 from target import HOST, Memory, Target
 
 SETTLE = 5.0
 """Seconds after the last turn until memory is read."""
 ASK_EVERY = 0.02
 """Seconds between an answer and the next question of `Waiting`."""
-LOWEST_PRIORITY = 19
-"""Of the attacker's thread: what it computes shall not count as harm, only what the server does for it."""
+BURNT = bytes(256 * 1024)
+"""Hashed by the control again and again, a tenth of a millisecond each; others run meanwhile."""
+PAUSE = 0.002
+"""Seconds that the control sleeps when it is ahead of the attacker's share."""
+
+
+Turn = dict[str, float]
+"""Figures of some seconds, each a second of them. `evals` of the whole system; cores used by `server` (the
+front), `trainer` and `other` (attacker or control); `connections`, `messages`, `bytes` that were sent."""
+
+
+def middle(turns: list[Turn], figure: str) -> float:
+    """The median over turns, NaN without any."""
+    return median(turn[figure] for turn in turns) if turns else float("nan")
 
 
 @dataclass
 class Result:
-    """Of one attack. Rates are evaluations a second of the whole system, one number a turn."""
+    """Of one attack."""
 
     attack: str
     item: int
-    quiet: list[float] = field(default_factory=list)
-    attacked: list[float] = field(default_factory=list)
-    after: float = 0.0
+    quiet: list[Turn] = field(default_factory=list)
+    attacked: list[Turn] = field(default_factory=list)
+    control: list[Turn] = field(default_factory=list)
     longest_wait: float = 0.0
     """Seconds that a GET_STATUS waited for its answer while the attack went on."""
     before: Memory = Memory(0, 0)
@@ -40,35 +54,61 @@ class Result:
     trouble: str = ""
     """Empty when the server lived and the attack found nothing amiss."""
 
-    @property
-    def lost(self) -> float:
-        """Share of the throughput, by medians; below 0 when turns with the attack were faster."""
-        quiet = median(self.quiet) if self.quiet else 0.0
-        return 1 - median(self.attacked) / quiet if quiet and self.attacked else float("nan")
+    def lost(self, without: list[Turn]) -> float:
+        """Share of the throughput of other turns that was missing in those with the attack; below 0 when
+        there was more."""
+        return 1 - middle(self.attacked, "evals") / middle(without, "evals")
+
+
+class Burner(threading.Thread):
+    """Uses a share of a core, or what of it the machine gives, until told to stop."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__(daemon=True)
+        self.cpu = 0.0
+        """Seconds of processor time."""
+        self._share = share
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        began = time.monotonic()
+        while not self._over.is_set():
+            if self.cpu < self._share * (time.monotonic() - began):
+                hashlib.sha256(BURNT)
+                self.cpu = time.thread_time()
+            else:
+                time.sleep(PAUSE)
+
+    def finish(self) -> None:
+        self._over.set()
+        self.join()
 
 
 class Striker(threading.Thread):
-    """Strikes until told to stop."""
+    """Strikes until told to stop, at the priority of everybody else."""
 
     def __init__(self, attack: Attack, target: Target) -> None:
         super().__init__(daemon=True)
         self.strokes = 0
         self.trouble = ""
+        self.cpu = 0.0
+        """Seconds of processor time."""
         self._attack, self._target = attack, target
         self._over = threading.Event()
 
     def run(self) -> None:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
         strokes = self._attack.run(self._target)
         try:
             while self.strokes < self._attack.most and not self._over.is_set():
                 next(strokes)
                 self.strokes += 1
+                self.cpu = time.thread_time()
             self._over.wait()
         except Exception as error:
             self.trouble = f"{type(error).__name__}: {error}"
         finally:
             strokes.close()
+            self.cpu = time.thread_time()
 
     def finish(self) -> None:
         """Waits for the stroke under way."""
@@ -108,24 +148,16 @@ class Waiting(threading.Thread):
         return longest
 
 
-def rate(target: Target, seconds: float, during: Callable[[], None] = lambda: None) -> float:
-    """Evaluations a second, while `during` is done and for at least `seconds`."""
-    began, evals = time.monotonic(), target.figures()["evals"]
-    time.sleep(seconds)
-    during()
-    return (target.figures()["evals"] - evals) / (time.monotonic() - began)
-
-
 def measured(target: Target, attack: Attack, turns: int, seconds: float) -> Result:
-    """`turns` times: quiet for `seconds`, attacked for `seconds`. Then quiet once more."""
+    """`turns` times, `seconds` each: quiet, attacked, control. Then quiet once more."""
     result = Result(attack.name, attack.item, before=target.memory())
     try:
         target.forget_peak()
         for _ in range(turns):
-            result.quiet.append(_quiet(target, seconds))
-            _attacked(target, attack, seconds, result)
-        result.after = _quiet(target, seconds)
-        result.quiet.append(result.after)
+            result.quiet.append(_turn(target, seconds)[0])
+            _attack_turn(target, attack, seconds, result)
+            _control_turn(target, seconds, result)
+        result.quiet.append(_turn(target, seconds)[0])
         time.sleep(SETTLE)
         memory = target.memory()
         result.peak, result.memory_after = memory.peak, memory.now
@@ -136,24 +168,41 @@ def measured(target: Target, attack: Attack, turns: int, seconds: float) -> Resu
     return result
 
 
-def _quiet(target: Target, seconds: float) -> float:
-    """The rate of a turn without the attack; the questions of `Waiting` cost something in either kind."""
+def _turn(target: Target, seconds: float, beside: Striker | Burner | None = None) -> tuple[Turn, float]:
+    """Figures of at least `seconds`, the end of what is beside them counted in, and the longest wait."""
     waiting = Waiting(target.port)
     waiting.start()
+    if beside is not None:
+        beside.start()
     try:
-        return rate(target, seconds)
+        began, before = time.monotonic(), _counts(target)
+        time.sleep(seconds)
+        if beside is not None:
+            beside.finish()
+        after, took = _counts(target), time.monotonic() - began
+        turn = {name: (count - before[name]) / took for name, count in after.items()}
+        return turn | {"other": beside.cpu / took if beside else 0.0}, waiting.longest
     finally:
+        if beside is not None:
+            beside.finish()
         waiting.finish()
 
 
-def _attacked(target: Target, attack: Attack, seconds: float, result: Result) -> None:
-    striker, waiting = Striker(attack, target), Waiting(target.port)
-    waiting.start()
-    striker.start()
+def _counts(target: Target) -> dict[str, float]:
+    return {"evals": target.figures()["evals"], **target.cpu(), **asdict(SENT)}
+
+
+def _attack_turn(target: Target, attack: Attack, seconds: float, result: Result) -> None:
+    striker = Striker(attack, target)
     try:
-        result.attacked.append(rate(target, seconds, striker.finish))
+        turn, wait = _turn(target, seconds, striker)
+        result.attacked.append(turn)
+        result.longest_wait = max(result.longest_wait, wait)
     finally:
-        striker.finish()
-        result.longest_wait = max(result.longest_wait, waiting.finish())
         result.strokes += striker.strokes
         result.trouble = result.trouble or striker.trouble
+
+
+def _control_turn(target: Target, seconds: float, result: Result) -> None:
+    burner = Burner(result.attacked[-1]["other"])
+    result.control.append(_turn(target, seconds, burner)[0])

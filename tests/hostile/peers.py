@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,9 @@ from target import HOST
 
 WAIT = 3.0
 """Seconds an attacker waits for anything before it goes on without."""
+
+OURS = "127.0.0.2" if sys.platform == "linux" else HOST
+"""Where attacks come from: another address than the honest clients', as in life. Only Linux has it ready."""
 
 Header = dict[str, Any]
 
@@ -57,7 +61,7 @@ class Crowd:
     def peer(self, port: int, identity: bytes | None = None, socket_type: str = "DEALER") -> Peer | None:
         """One more peer that has shaken hands; None when the server does not let it in."""
         try:
-            one = Peer(address(port), identity=identity, socket_type=socket_type, patience=WAIT)
+            one = Peer(address(port), identity=identity, socket_type=socket_type, patience=WAIT, source=OURS)
         except OSError:  # Cut and TimeoutError are among them
             return None
         self._open.append(one.socket)
@@ -66,7 +70,7 @@ class Crowd:
     def silent(self, port: int) -> socket.socket | None:
         """One more connection that has said nothing; None when it is refused."""
         try:
-            one = dial(address(port), WAIT)
+            one = dial(address(port), WAIT, OURS)
         except OSError:
             return None
         self._open.append(one)

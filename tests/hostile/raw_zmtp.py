@@ -12,6 +12,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -32,6 +33,20 @@ PATIENCE = 10.0
 
 class Cut(ConnectionError):
     """The server ended the connection."""
+
+
+@dataclass
+class Sent:
+    """What peers have sent, as far as the kernel took it."""
+
+    connections: int = 0
+    messages: int = 0
+    """Whole ones, and frames and commands that were sent by themselves."""
+    bytes: int = 0
+
+
+SENT = Sent()
+"""Of all peers of this process. Whoever measures notes it before and after."""
 
 
 def frame(body: bytes, flags: int = 0) -> bytes:
@@ -67,9 +82,10 @@ class RawPeer:
         identity: bytes | None = None,
         socket_type: str = "DEALER",
         patience: float = PATIENCE,
+        source: str = "",
     ) -> None:
         """Connects and shakes hands. Raises Cut if the server refuses, TimeoutError if it is silent."""
-        self.socket = dial(endpoint, patience)
+        self.socket = dial(endpoint, patience, source)
         try:
             self._shake_hands(ready(socket_type, identity))
         except BaseException:
@@ -91,6 +107,7 @@ class RawPeer:
             self.socket.sendall(data)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise Cut(str(error)) from error
+        SENT.bytes += len(data)
 
     def send_frame(self, body: bytes, *, more: bool = False) -> None:
         self.send_bytes(frame(body, MORE if more else 0))
@@ -103,6 +120,7 @@ class RawPeer:
         parts = [msgspec.msgpack.encode(header), *frames]
         ends = [MORE] * (len(parts) - 1) + [0]
         self.send_bytes(b"".join(frame(part, end) for part, end in zip(parts, ends, strict=True)))
+        SENT.messages += 1
 
     def receive_frame(self) -> tuple[int, bytes]:
         """The flags and the body of the next frame, commands included."""
@@ -160,15 +178,17 @@ class RawPeer:
         return bytes(data)
 
 
-def dial(endpoint: str, patience: float = PATIENCE) -> socket.socket:
-    """A connected socket that has said nothing yet."""
+def dial(endpoint: str, patience: float = PATIENCE, source: str = "") -> socket.socket:
+    """A connected socket that has said nothing yet. `source`: the address to come from, "": any."""
+    SENT.connections += 1
     url = urlsplit(endpoint)
     if url.scheme == "ipc":
         plain = socket.socket(socket.AF_UNIX)
         plain.settimeout(patience)
         plain.connect(endpoint.removeprefix("ipc://"))
         return plain
-    plain = socket.create_connection((url.hostname, url.port), patience)
+    ours = (source, 0) if source else None
+    plain = socket.create_connection((url.hostname, url.port), patience, source_address=ours)
     plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else small messages wait 40 ms each
     return plain
 
@@ -215,7 +235,7 @@ def subscriptions(peer: RawPeer, size: int, topic_size: int = 8) -> int:
         some = b"".join(
             command("SUBSCRIBE", i.to_bytes(topic_size, "big")) for i in range(count, count + 1000)
         )
-        poured = _pour(peer, some, len(some))
+        poured = _pour(peer, some, len(some), messages=1000)
         if not poured:
             break
         sent, count = sent + poured, count + 1000
@@ -248,11 +268,12 @@ def header_frames(peer: RawPeer, headers: Sequence[bytes]) -> int:
     return sum(_pour(peer, frame(header), len(header)) for header in headers)
 
 
-def _pour(peer: RawPeer, part: bytes, size: int) -> int:
+def _pour(peer: RawPeer, part: bytes, size: int, messages: int = 1) -> int:
     """Send `part` again and again until `size` bytes are out, the server cuts, or it takes no more."""
     sent = 0
     with contextlib.suppress(Cut, TimeoutError):
         while sent < size:
             peer.send_bytes(part)
             sent += len(part)
+            SENT.messages += messages
     return sent

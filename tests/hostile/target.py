@@ -113,6 +113,10 @@ class Target:
         )
         return Memory(*(int(lines[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")))
 
+    def cpu(self) -> dict[str, float]:
+        """Seconds of processor time so far, of the front and of the trainer with their threads."""
+        return {name: _cpu_of(self._processes[name].pid) for name in ("server", "trainer")}
+
     def forget_peak(self) -> None:
         """Let `memory().peak` begin at what is resident now."""
         Path(f"/proc/{self.front}/clear_refs").write_text("5")
@@ -215,6 +219,11 @@ def free_base_port() -> int:
                 one.close()
         return base
     raise RuntimeError("no three free ports in a row")
+
+
+def _cpu_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _end_with_us() -> None:
