@@ -21,7 +21,7 @@ from runtime.door_connection import LOCAL, PING_PATIENCE, DoorConnection, Silenc
 from runtime.holdings import Holdings
 from runtime.listening import listen
 from runtime.logs import Repeated
-from runtime.pacing import Pace, PaceLimits
+from runtime.pacing import AddressPaces, Pace, PaceLimits
 from runtime.sockets import Frame, plain
 from runtime.strangers import Strangers
 
@@ -38,9 +38,11 @@ ACCEPT_PAUSE = 0.2
 TICK_SECONDS = 1.0
 LONGEST_PAUSE = 5.0
 """Seconds that a peer is not read because of what it, or others at its address, said. Who would have to wait
-longer for its own talk alone is cut."""
-USER_TIMEOUT = 30_000
-"""Milliseconds after which the kernel gives up a connection that acknowledges nothing."""
+longer for its own talk alone is cut, and a connection from an address that would have to is not taken."""
+CONNECTION_PRICE = 2.0
+"""Messages without work that a connection counts for: to take it, greet it and end it costs as much."""
+PRICED_BYTES = 64 * 1024
+"""Bytes whose reading costs about as much as one message without work."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class DoorLimits:
     """Seconds that one may have none: longer than the waits between two HELLOs."""
     talk: PaceLimits = PaceLimits(rate=100.0, burst=200.0)
     """Messages of one connection that bring no work (`Door.charge`)."""
-    talk_of_address: PaceLimits = PaceLimits(rate=200.0, burst=2500.0)
+    talk_of_address: PaceLimits = PaceLimits(rate=200.0, burst=1000.0)
     """The same of all connections from one address, and the connections themselves."""
 
 
@@ -89,10 +91,12 @@ class Door:
         self._connections: dict[bytes, DoorConnection] = {}
         self._strangers = Strangers(self._limits.strangers, self._limits.stranger_patience)
         self._held = Holdings(self._limits.held, self._limits.patience)
-        self._addresses: dict[str, Pace] = {}
+        self._addresses = AddressPaces(self._limits.talk_of_address)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._warn = Repeated(log)
+        self.on_drained: Callable[[], None] = lambda: None
+        """Called when all that was queued for some peer is with the kernel."""
         self.cut = 0
         """Connections that the door ended because of what they did."""
 
@@ -137,8 +141,19 @@ class Door:
             connection.incoming.joined = False
             self._add_stranger(connection)
 
-    def charge(self, peer: bytes) -> None:
-        """It sent a message that brings no work. One that sends many of them is read more slowly, or cut.
+    def unsent(self, peer: bytes) -> int:
+        """Bytes queued for a peer, beside what the kernel holds; 0 if it is gone."""
+        connection = self._connections.get(peer)
+        return 0 if connection is None else connection.unsent_size
+
+    def address(self, peer: bytes) -> str:
+        """Where a peer's connection comes from; "" for a local socket, and for one that is gone."""
+        connection = self._connections.get(peer)
+        return LOCAL if connection is None else connection.address
+
+    def charge(self, peer: bytes, size: int = 0) -> None:
+        """It sent a message of `size` bytes that brings no work. One that sends many of them is read more
+        slowly, or cut; so is read more slowly whoever shares its address and does the same.
 
         Peers on local sockets are this user's own processes, and are not held up.
         """
@@ -150,7 +165,8 @@ class Door:
         if wait > LONGEST_PAUSE:
             self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
             return
-        connection.pause = min(LONGEST_PAUSE, max(wait, self._pace_of(connection.address, now).take(now)))
+        of_address = self._addresses.take(connection.address, now, 1.0 + size / PRICED_BYTES)
+        connection.pause = min(LONGEST_PAUSE, max(wait, of_address))
 
     def send(self, frames: Sequence[Frame]) -> bool:
         """Hand a message over; False if the peer is gone or does not read. Never waits."""
@@ -190,6 +206,7 @@ class Door:
             return
         if not connection.unsent:
             self._in_loop.remove_writer(connection.fd)
+            self.on_drained()
         self._account(connection, progress=taken > 0)
 
     # ---- in ---------------------------------------------------------------------------------
@@ -203,7 +220,7 @@ class Door:
             except OSError as error:
                 self._pause(listening, error)
                 return
-            self._welcome(sock, address[0] if isinstance(address, tuple) else LOCAL)
+            self._take_in(sock, address[0] if isinstance(address, tuple) else LOCAL)
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         """The system has no descriptor for another connection: those that wait in the backlog stay there."""
@@ -216,27 +233,41 @@ class Door:
         if self._loop is not None:
             self._loop.add_reader(listening.fileno(), self._accept, listening)
 
-    def _welcome(self, sock: socket.socket, address: str) -> None:
+    def _take_in(self, sock: socket.socket, address: str) -> None:
+        """A connection of an address that is in debt is greeted, and read, once the debt is paid."""
+        now = self._clock()
+        if self._addresses.wait(address, now) > LONGEST_PAUSE:
+            self._turn_away(sock, address)
+            return
+        pause = self._addresses.take(address, now, CONNECTION_PRICE)
         if len(self._connections) >= self._limits.connections:
             leaving = self._strangers.next_to_go()
             if leaving is None:
                 sock.close()
                 return
             self._cut_soon(leaving, f"there are {self._limits.connections} connections")
-        sock.setblocking(False)
-        if sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT)
         peer = next(self._numbers).to_bytes(8, "big")
-        now = self._clock()
         talk = Pace(self._limits.talk, now)
         connection = DoorConnection(sock, peer, address, self._limits.incoming, talk, now)
-        if not connection.is_local:
-            connection.pause = min(LONGEST_PAUSE, self._pace_of(address, now).take(now))
         self._connections[peer] = connection
-        self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         self._add_stranger(connection)
+        if pause:
+            self._in_loop.call_later(pause, self._begin, connection)
+        else:
+            self._begin(connection)
+
+    def _turn_away(self, sock: socket.socket, address: str) -> None:
+        sock.close()
+        self.cut += 1
+        text = f"turned away a connection of {address}, which makes too many or says too much"
+        self._warn.warning("turned away", text, self._clock())
+
+    def _begin(self, connection: DoorConnection) -> None:
+        """Greet it, and read what it says from now on."""
+        if connection.broken:
+            return
+        connection.heard = self._clock()
+        self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         self._send(connection, [GREETING, READY])
 
     def _on_readable(self, connection: DoorConnection) -> None:
@@ -252,12 +283,6 @@ class Door:
             return
         connection.heard = self._clock()
         self._read(connection, connection.incoming.feed(data))
-
-    def _pace_of(self, address: str, now: float) -> Pace:
-        pace = self._addresses.get(address)
-        if pace is None:
-            pace = self._addresses[address] = Pace(self._limits.talk_of_address, now)
-        return pace
 
     def _read(
         self, connection: DoorConnection, messages: Iterator[list[memoryview]], *, again: bool = False
@@ -305,8 +330,7 @@ class Door:
             self._cut_soon(peer, f"no progress for {self._limits.patience:.0f} s")
         for peer in self._strangers.expire(now):
             self._drop_soon(self._connections[peer], "")
-        for address in [one for one, pace in self._addresses.items() if pace.is_rested(now)]:
-            del self._addresses[address]
+        self._addresses.tidy(now)
         for connection in self._connections.values():
             match connection.silence(now):
                 case Silence.PING:
@@ -340,7 +364,8 @@ class Door:
 
     def _say_cut(self, connection: DoorConnection, reason: str) -> None:
         self.cut += 1
-        self._warn.warning("cut", f"cut a connection of {connection.address}: {reason}", self._clock())
+        text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
+        self._warn.warning("cut", text, self._clock())
 
     def _drop_soon(self, connection: DoorConnection, reason: str) -> None:
         """In the next turn of the loop, as whoever asks may be in the middle of something."""

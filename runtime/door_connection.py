@@ -13,7 +13,7 @@ from runtime.pacing import Pace
 
 PARTS_AT_ONCE = 64
 """Buffers handed to one `sendmsg`."""
-LOCAL = "this machine"
+LOCAL = ""
 """In place of an address: a local socket."""
 PING_AFTER = 5.0
 """Seconds of silence after which a peer is asked whether it is there: a host that vanished says nothing."""
@@ -35,6 +35,7 @@ class DoorConnection:
     def __init__(
         self, sock: socket.socket, peer: bytes, address: str, limits: Limits, talk: Pace, now: float
     ) -> None:
+        sock.setblocking(False)
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = peer

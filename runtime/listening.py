@@ -11,6 +11,11 @@ from runtime.exits import Exit, Fatal
 from runtime.sockets import bind_message
 
 LARGEST_PORT = 65535
+USER_TIMEOUT = 30_000
+"""Milliseconds after which the kernel gives up a connection that acknowledges nothing."""
+UNSENT_IN_KERNEL = 256 * 1024
+"""Bytes that the kernel takes for a connection before it can send them. What is on its way is not counted, so
+that a long way can be filled; without this the kernel takes 4 MB for a peer that does not read."""
 BACKLOG = 1024
 """Connections that wait to be accepted; the kernel may allow fewer."""
 
@@ -68,6 +73,11 @@ def _tcp(address: str) -> socket.socket:
     sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # The kernel gives these to every connection that is accepted.
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_IN_KERNEL)
         sock.bind(target)
     except BaseException:
         sock.close()

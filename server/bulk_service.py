@@ -6,7 +6,6 @@ import asyncio
 import hmac
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from protocol.errors import Code
@@ -26,6 +25,7 @@ from protocol.messages import (
     WeightsInfo,
 )
 from protocol.sessions import Session
+from server.chunk_service import ChunkService
 from server.evaluators import EvaluatorPool
 from server.figures import Figures
 from server.gatekeeper import Gatekeeper
@@ -41,10 +41,6 @@ SECRET_BYTES = 16
 """Shortest secret that a trainer is known by."""
 TRAINER_RETRY = 5.0
 """Seconds after which a trainer that waits for another one's end asks again."""
-CHUNK_REQUESTS = 1024
-"""GET_CHUNKs that may wait to be served, of all clients together."""
-MOST_CHUNKS = 8
-"""Of one client (`docs/protocol.md`)."""
 
 
 class BulkService:
@@ -61,6 +57,7 @@ class BulkService:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.relay = GameRelay()
+        self.chunks = ChunkService(store, clock)
         self.trainer: Session | None = None
         self.gate: Gatekeeper | None = None
         """Has new weights first, with `mode = alphago_zero`."""
@@ -69,9 +66,6 @@ class BulkService:
         self._clock = clock
         self._upload = WeightsUpload(game)
         self._to_store: asyncio.Queue[WeightsInfo] = asyncio.Queue(maxsize=1)
-        self._chunks: asyncio.Queue[tuple[bytes, GetChunk]] = asyncio.Queue(maxsize=CHUNK_REQUESTS)
-        self._waiting: Counter[bytes] = Counter()
-        """How many of these are of each peer."""
         self._untold: set[bytes] = set()
         """Players that have not been told which weights are current now."""
 
@@ -83,7 +77,7 @@ class BulkService:
             Chunk: Route(self._on_chunk, TRAINER, frames=1, is_work=True),
             TrainerStatus: Route(self._on_trainer_status, TRAINER),
             GetWeights: Route(self._on_get_weights),
-            GetChunk: Route(self._on_get_chunk, is_work=True),
+            GetChunk: Route(self.chunks.on_get_chunk, is_work=True),
         }
 
     def tell_weights(self) -> None:
@@ -100,7 +94,7 @@ class BulkService:
     async def run(self) -> None:
         """Serve chunks and store uploads, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._serve_chunks())
+            group.create_task(self.chunks.run())
             group.create_task(self._store_uploads())
 
     # ---- the trainer's session --------------------------------------------------------------
@@ -121,12 +115,14 @@ class BulkService:
 
     def session_ended(self, session: Session) -> None:
         self._untold.discard(peer_of(session))
+        self.chunks.session_ended(session)
         if self.trainer is not None and self.trainer.number == session.number:
             self.trainer = None
             self._carry_out(self.relay.trainer_left())
 
     def tick(self, now: float) -> None:
         self._tell()
+        self.chunks.tick(now)
         self._carry_out(self.relay.expire(now))
 
     # ---- games ------------------------------------------------------------------------------
@@ -134,19 +130,20 @@ class BulkService:
     def _on_put_game(self, session: Session, message: PutGame, frames: list[memoryview]) -> None:
         peer = peer_of(session)
         if len(frames[0]) > MAX_RECORD:
-            self.port.charge(peer)
+            self.port.charge(peer, len(frames[0]))
             self._figures.protocol_errors += 1
             reason = f"{Code.TOO_LONG}: a record of {len(frames[0])} bytes, expected at most {MAX_RECORD}"
             self.port.send(peer, GameAck(message.uid, "rejected", reason))
             return
-        instructions = self.relay.put(peer, session.role, message.uid, message.sha256, self._clock())
+        now, size, address = self._clock(), len(frames[0]), self.port.door.address(peer)
+        instructions = self.relay.put(peer, session.role, message.uid, message.sha256, now, address, size)
         if not any(isinstance(one, Relay) for one in instructions):
-            self.port.charge(peer)
+            self.port.charge(peer, size)
         self._carry_out(instructions, frames[0])
 
     def _on_relay_ack(self, session: Session, message: RelayAck, _: list[memoryview]) -> None:
         if self._is_trainer(session):
-            self._carry_out(self.relay.trainer_acked(message.acks))
+            self._carry_out(self.relay.trainer_acked(message.acks, self._clock()))
 
     def _on_trainer_status(self, session: Session, message: TrainerStatus, _: list[memoryview]) -> None:
         if self._is_trainer(session):
@@ -242,34 +239,6 @@ class BulkService:
             self.port.send(peer_of(session), self.gate.newest)  # it asks for a number that is free
         else:
             self.port.send(peer_of(session), self._store.current)
-
-    def _on_get_chunk(self, session: Session, message: GetChunk, _: list[memoryview]) -> None:
-        peer = peer_of(session)
-        if self._waiting[peer] >= MOST_CHUNKS or self._chunks.full():
-            reason = "too many chunks asked for"
-            self.port.refuse(peer, Code.BUSY, reason, message.offset, retry_after=1.0)
-            return
-        self._waiting[peer] += 1
-        self._chunks.put_nowait((peer, message))
-
-    async def _serve_chunks(self) -> None:
-        """One chunk a turn of the loop, so that leaves never wait behind a crowd of pullers."""
-        while True:
-            peer, message = await self._chunks.get()
-            self._waiting -= Counter({peer: 1})  # keeps no zeros
-            try:
-                self._serve_chunk(peer, message)
-            except Exception as error:  # no descriptor left, a disk that does not read
-                self.port.fault(peer, message, error)
-            await asyncio.sleep(0)
-
-    def _serve_chunk(self, peer: bytes, message: GetChunk) -> None:
-        data = self._store.chunk(message.sha256, message.offset)
-        if data is None:
-            reason = "these weights are no longer kept: ask for the current ones"
-            self.port.refuse(peer, Code.UNKNOWN_WEIGHTS, reason, message.offset)
-        else:
-            self.port.send(peer, Chunk(message.sha256, message.offset), data)
 
 
 _ANOTHER_TRAINER = Goodbye(

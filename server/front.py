@@ -20,6 +20,7 @@ from protocol.messages import GetStatus, Goodbye, Message, Status, WeightsInfo, 
 from protocol.sessions import Session, SessionTable
 from runtime.door import Door, DoorLimits
 from runtime.exits import Exit, Fatal
+from runtime.memory import give_back
 from runtime.sockets import HEARTBEAT_MS, Context, raise_file_limit, router
 from server.batching import MAX_QUEUED_ROWS
 from server.bulk_service import BulkService
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 SOFTWARE = "azselfplay 0.1.0"
 TICK_SECONDS = 1.0
 """How often leases and other deadlines are looked at; none of them is shorter than 10 s."""
+GIVE_BACK_SECONDS = 5.0
+"""How often memory that was freed is given back to the system."""
 STUCK_SECONDS = 60.0
 """An evaluator that has been at one batch for so long hangs."""
 SPARE_DESCRIPTORS = 256
@@ -128,6 +131,7 @@ class Front:
         socket = router(context, [settings.evaluators], limit=FRAME_LIMIT, heartbeat_ms=heartbeat)
         self.pool = EvaluatorPool(socket, self.store, self.figures, events, settings.watch)
         self.leaf.pool = self.bulk.pool = self.pool
+        self.bulk.chunks.port = self.bulk.port
 
     async def run(self) -> None:
         """Serve until cancelled. Raises Fatal when no evaluator can take any weights."""
@@ -283,9 +287,13 @@ class Front:
     # ---- timers -----------------------------------------------------------------------------
 
     async def _tick(self) -> None:
+        give_back_at = 0.0
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
+            if now >= give_back_at:
+                give_back_at = now + GIVE_BACK_SECONDS
+                give_back()
             leaf, bulk = self.leaf, self.bulk
             for due in (leaf.port.expire, leaf.tick, bulk.port.expire, bulk.tick, self.store.save):
                 with self.figures.faults.survived("timers", now):

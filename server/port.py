@@ -100,9 +100,9 @@ class Port:
         """False when the peer is gone or does not read."""
         return self.door.send([peer, encode(message), *frames])
 
-    def charge(self, peer: bytes) -> None:
-        """`peer` sent a message that brings no work: one that sends many of them is read more slowly."""
-        self.door.charge(peer)
+    def charge(self, peer: bytes, size: int = 0) -> None:
+        """`peer` sent `size` bytes that bring no work: who sends many of them is read more slowly."""
+        self.door.charge(peer, size)
 
     def refuse(self, peer: bytes, code: Code, reason: str, request: int, retry_after: float = 0.0) -> None:
         """Tell `peer` that a message of its is of no use."""
@@ -150,7 +150,7 @@ class Port:
         longest = MAX_HELLO if session is None else MAX_HEADER
         tag = tag_of(header) if len(header) <= longest else None
         if session is None or not self._is_work(tag):
-            self.charge(peer)
+            self.charge(peer, sum(map(len, frames[1:])))
         if len(header) > longest:
             reason = f"frame 0 has {len(header)} bytes, expected at most {longest}"
             self._misfit(peer, session, reason, 0)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
+from runtime.pacing import AddressPaces, PaceLimits
 
 WINDOW = 256
 """Games that the trainer may hold without having acknowledged them."""
@@ -29,10 +30,21 @@ RETRY_NO_TRAINER = 5.0
 """Seconds after which a client offers a game again when there was no trainer."""
 RETRY_BUSY = 1.0
 """Seconds, when the trainer was there but full."""
+RETRY_REFUSED = 10.0
+"""Seconds at most, when many games from its address were refused."""
 RELAY_AGAIN = 20.0
 """Seconds after which a game offered again is handed to the trainer again (its uid makes that harmless)."""
 GIVE_UP = 120.0
 """Seconds after which a place in the window is taken back."""
+
+MEGABYTE = 1024 * 1024
+MOST_BYTES = 2 * MEGABYTE
+"""Bytes of them together, or one game; sixteen chess games have about 1 MB."""
+REFUSED_OF_ADDRESS = PaceLimits(rate=2.0 * MEGABYTE, burst=8.0 * MEGABYTE)
+"""Bytes of games from one address that the trainer may find to be no new games. Checking them and keeping
+those that it refuses costs it as much as others."""
+LEAST_PRICE = 16 * 1024
+"""Bytes that such a game counts for at least."""
 
 SOURCES = {"worker": "workers", "client": "clients"}
 """How the trainer names who played, by role of the session."""
@@ -56,6 +68,15 @@ class Acknowledge:
 Instruction = Relay | Acknowledge
 
 
+@dataclass
+class _InFlight:
+    """A game that was handed on."""
+
+    since: float
+    address: str
+    size: int
+
+
 class GameRelay:
     """Who waits for which game's acknowledgement."""
 
@@ -67,32 +88,42 @@ class GameRelay:
         self.trainer_present = False
         self._window = window
         self._most = most_unanswered
-        self._in_flight: dict[tuple[bytes, bytes], float] = {}
-        """When the game (peer, uid) was handed on."""
+        self._in_flight: dict[tuple[bytes, bytes], _InFlight] = {}
+        """By peer and uid."""
         self._held: Counter[bytes] = Counter()
         """Places by peer; no zeros."""
+        self._bytes: Counter[bytes] = Counter()
+        """Of the games in these places."""
         self._sent_back: dict[bytes, float] = {}
         """When a peer was last sent back for want of a place, oldest first."""
+        self._refused = AddressPaces(REFUSED_OF_ADDRESS)
 
     def __len__(self) -> int:
         return len(self._in_flight)
 
-    def put(self, peer: bytes, role: str, uid: bytes, sha256: bytes, now: float) -> list[Instruction]:
-        """A game has come from `peer`."""
+    def put(
+        self, peer: bytes, role: str, uid: bytes, sha256: bytes, now: float, address: str = "", size: int = 0
+    ) -> list[Instruction]:
+        """A game of `size` bytes has come from `peer`, at an address, "" on this machine."""
         if not self.trainer_present:
             return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER)]
-        since = self._in_flight.get((peer, uid))
-        if since is not None and now - since < RELAY_AGAIN:
+        game = self._in_flight.get((peer, uid))
+        if game is not None and now - game.since < RELAY_AGAIN:
             return []
-        if since is None:
-            if self._held[peer] >= self._most:
-                reason = f"{Code.BUSY}: {self._most} games of this session are unanswered already"
+        if wait := self._refused.wait(address, now):
+            return [_retry(peer, uid, _TOO_MANY_REFUSED, max(RETRY_BUSY, min(wait, RETRY_REFUSED)))]
+        if game is None:
+            held, so_far = self._held[peer], self._bytes[peer]
+            if held >= self._most or (held and so_far + size > MOST_BYTES):
+                reason = f"{Code.BUSY}: {held} games of this session are unanswered already"
                 return [_retry(peer, uid, reason, RETRY_BUSY)]
             if not self._has_place(peer, now):
                 return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
             self._held[peer] += 1
+            self._bytes[peer] += size
             self.relayed += 1
-        self._in_flight[peer, uid] = now
+            game = self._in_flight[peer, uid] = _InFlight(now, address, size)
+        game.since = now
         return [Relay(RelayGame(peer, uid, sha256, SOURCES[role]))]
 
     def undeliverable(self, peer: bytes, uid: bytes) -> list[Instruction]:
@@ -102,11 +133,13 @@ class GameRelay:
         self.relayed -= 1
         return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
 
-    def trainer_acked(self, acks: Iterable[tuple[bytes, GameAck]]) -> list[Instruction]:
+    def trainer_acked(self, acks: Iterable[tuple[bytes, GameAck]], now: float) -> list[Instruction]:
         """The trainer answers. Answers for games that nobody waits for any more are dropped."""
         out: list[Instruction] = []
         for peer, ack in acks:
-            if self._take_back(peer, ack.uid):
+            if game := self._take_back(peer, ack.uid):
+                if ack.status not in ("stored", "retry"):
+                    self._refused.take(game.address, now, max(game.size, LEAST_PRICE))
                 self.acked += ack.status != "retry"
                 out.append(Acknowledge(peer, ack))
         return out
@@ -122,12 +155,14 @@ class GameRelay:
         self.trainer_present = False
         waiting, self._in_flight = self._in_flight, {}
         self._held.clear()
+        self._bytes.clear()
         self._sent_back.clear()
         return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER) for peer, uid in waiting]
 
     def expire(self, now: float) -> list[Instruction]:
         """Take back the places of games that the trainer never answered."""
-        late = [key for key, since in self._in_flight.items() if now - since > GIVE_UP]
+        self._refused.tidy(now)
+        late = [key for key, game in self._in_flight.items() if now - game.since > GIVE_UP]
         for peer, uid in late:
             self._take_back(peer, uid)
         return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY) for peer, uid in late]
@@ -151,14 +186,18 @@ class GameRelay:
         self._sent_back[peer] = now
         return False
 
-    def _take_back(self, peer: bytes, uid: bytes) -> bool:
-        """Free the place of a game; False if it had none."""
-        if self._in_flight.pop((peer, uid), None) is None:
-            return False
-        self._held[peer] -= 1
-        if not self._held[peer]:
-            del self._held[peer]
-        return True
+    def _take_back(self, peer: bytes, uid: bytes) -> _InFlight | None:
+        """Free the place of a game; None if it had none."""
+        game = self._in_flight.pop((peer, uid), None)
+        if game is not None:
+            self._held[peer] -= 1
+            self._bytes[peer] -= game.size
+            if not self._held[peer]:
+                del self._held[peer], self._bytes[peer]
+        return game
+
+
+_TOO_MANY_REFUSED = f"{Code.BUSY}: too many games from this address were refused just now"
 
 
 def _retry(peer: bytes, uid: bytes, reason: str, seconds: float) -> Acknowledge:

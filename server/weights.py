@@ -144,7 +144,11 @@ class WeightsStore:
 
     def chunk(self, sha256: bytes, offset: int) -> bytes | None:
         """At most `CHUNK` bytes of a file, empty at its end; None if it is not kept (any more)."""
-        path = find_weights(self._folder, sha256)
+        current = self.current
+        if current is not None and current.sha256 == sha256:
+            path: Path | None = self.path(current)  # without looking through the folder
+        else:
+            path = find_weights(self._folder, sha256)
         if path is None:
             return None
         try:

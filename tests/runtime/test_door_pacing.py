@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from raw_zmtp import Cut, RawPeer, frame
+from raw_zmtp import Cut, RawPeer, dial, frame
 
-from runtime.door import Door, DoorLimits
-from runtime.pacing import Pace, PaceLimits
+from runtime.door import CONNECTION_PRICE, Door, DoorLimits
+from runtime.pacing import LONGEST_DEBT, AddressPaces, Pace, PaceLimits
 
 PATIENCE = 60.0
 SLOW = PaceLimits(rate=0.001, burst=3)
@@ -26,6 +28,21 @@ def test_a_burst_is_taken_at_once_and_then_so_many_a_second() -> None:
     assert [pace.take(9.0) for _ in range(4)] == pytest.approx([0, 0, 0, 0.1]), (
         "rest earns no more than a burst"
     )
+
+
+def test_each_address_has_a_pace_and_this_machine_has_none() -> None:
+    paces = AddressPaces(PaceLimits(rate=10.0, burst=3.0))
+    assert [paces.take("a", 0.0, tokens) for tokens in (3.0, 5.0)] == pytest.approx([0, 0.5])
+    assert (paces.take("b", 0.0), paces.take("", 0.0, 1e9), paces.wait("", 0.0)) == (0, 0, 0)
+    assert [paces.wait("a", now) for now in (0.0, 0.4, 0.5)] == pytest.approx([0.5, 0.1, 0])
+    paces.tidy(0.5)
+    assert len(paces) == 1
+    paces.tidy(0.9)
+    assert len(paces) == 0
+
+
+def test_any_debt_is_paid_within_a_minute() -> None:
+    assert Pace(PaceLimits(rate=10.0, burst=3.0), now=0.0).take(0.0, 1e9) == LONGEST_DEBT
 
 
 def free_tcp() -> str:
@@ -88,3 +105,41 @@ def test_an_address_that_talks_too_much_is_read_slowly_and_not_cut() -> None:
     """A crowd behind one address may have honest members."""
     limits = DoorLimits(talk_of_address=PaceLimits(rate=50.0, burst=1))
     assert answers_to(free_tcp(), limits, 10) == (10, [])
+
+
+async def greeted(door: Door, endpoint: str, count: int) -> list[bool]:
+    """Whether the door greets each of so many connections that follow each other, or turns it away."""
+
+    def knock() -> bool:
+        with dial(endpoint, PATIENCE) as sock, suppress(ConnectionError):
+            return bool(sock.recv(1))
+        return False
+
+    door.start(lambda _: None, lambda _peer, _why: None)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return [await asyncio.to_thread(knock) for _ in range(count)]
+    finally:
+        door.close()
+
+
+def test_connections_beyond_the_pace_of_their_address_are_greeted_later() -> None:
+    async def main() -> None:
+        endpoint = free_tcp()
+        door = Door([endpoint], DoorLimits(talk_of_address=PaceLimits(rate=100.0, burst=2.0)))
+        began = time.monotonic()
+        assert await greeted(door, endpoint, 6) == [True] * 6
+        assert time.monotonic() - began >= (6 * CONNECTION_PRICE - 2.0) / 100.0
+
+    asyncio.run(main())
+
+
+def test_an_address_deep_in_debt_is_turned_away_at_the_door() -> None:
+    async def main() -> None:
+        endpoint = free_tcp()
+        door = Door([endpoint], DoorLimits(talk_of_address=SLOW))
+        door._addresses.take("127.0.0.1", time.monotonic(), 100.0)
+        assert await greeted(door, endpoint, 3) == [False] * 3
+        assert (door.cut, len(door)) == (3, 0)
+
+    asyncio.run(main())

@@ -274,7 +274,7 @@ def test_only_leaves_within_the_credits_are_no_talk(play: Play, monkeypatch: pyt
 
     async def scenario(bench: Bench) -> None:
         talk: list[bytes] = []
-        monkeypatch.setattr(bench.front.leaf.port.door, "charge", talk.append)
+        monkeypatch.setattr(bench.front.leaf.port.door, "charge", lambda peer, _size: talk.append(peer))
         evaluator = await bench.evaluator()
         evaluator.holding = True
         worker = Worker(bench, 1)

@@ -12,7 +12,9 @@ from protocol.messages import GameAck, RelayGame
 from server.relay import (
     CLAIM_SECONDS,
     GIVE_UP,
+    MOST_BYTES,
     MOST_UNANSWERED,
+    REFUSED_OF_ADDRESS,
     RELAY_AGAIN,
     RETRY_BUSY,
     WINDOW,
@@ -53,7 +55,7 @@ def test_acknowledgements_go_back_to_the_peer_that_sent_the_game() -> None:
     relay.put(A, "worker", UID, SHA, 0.0)
     relay.put(B, "client", UID, SHA, 0.0)
     stored, duplicate = GameAck(UID, "stored"), GameAck(UID, "duplicate")
-    assert relay.trainer_acked([(B, duplicate), (A, stored)]) == [
+    assert relay.trainer_acked([(B, duplicate), (A, stored)], 0.0) == [
         Acknowledge(B, duplicate),
         Acknowledge(A, stored),
     ]
@@ -61,14 +63,14 @@ def test_acknowledgements_go_back_to_the_peer_that_sent_the_game() -> None:
 
 
 def test_an_acknowledgement_that_nobody_waits_for_is_dropped() -> None:
-    assert relay_with_trainer().trainer_acked([(A, GameAck(UID, "stored"))]) == []
+    assert relay_with_trainer().trainer_acked([(A, GameAck(UID, "stored"))], 0.0) == []
 
 
 def test_a_full_window_asks_for_patience() -> None:
     relay = relay_with_trainer(window=1)
     relay.put(A, "worker", UID, SHA, 0.0)
     assert statuses(relay.put(A, "worker", OTHER, SHA, 0.0)) == [(A, "retry")]
-    relay.trainer_acked([(A, GameAck(UID, "stored"))])
+    relay.trainer_acked([(A, GameAck(UID, "stored"))], 0.0)
     assert isinstance(relay.put(A, "worker", OTHER, SHA, 0.0)[0], Relay)
 
 
@@ -120,8 +122,18 @@ def test_a_session_holds_sixteen_places_and_no_more() -> None:
     assert relay.put(A, "client", UID, SHA, 0.0) == [
         Acknowledge(A, GameAck(UID, "retry", reason, RETRY_BUSY))
     ]
-    relay.trainer_acked([(A, GameAck(number(3), "stored"))])
+    relay.trainer_acked([(A, GameAck(number(3), "stored"))], 0.0)
     assert relay.put(A, "client", UID, SHA, 0.0) == [Relay(RelayGame(A, UID, SHA, "clients"))]
+
+
+def test_a_session_holds_two_megabytes_or_one_game() -> None:
+    relay = relay_with_trainer()
+    sizes = (MOST_BYTES + 1, 1)  # of two sessions: one large game, and none beside it
+    answers = [relay.put(A, "client", number(uid), SHA, 0.0, "", size)[0] for uid, size in enumerate(sizes)]
+    answers += [relay.put(B, "client", number(uid), SHA, 0.0, "", MOST_BYTES // 2)[0] for uid in range(3)]
+    assert [isinstance(answer, Relay) for answer in answers] == [True, False, True, True, False]
+    relay.trainer_acked([(A, GameAck(number(0), "stored"))], 0.0)
+    assert isinstance(relay.put(A, "client", number(1), SHA, 0.0, "", 1)[0], Relay)
 
 
 def test_a_thousand_sessions_that_ask_in_turn_get_a_place_each_until_the_window_is_full() -> None:
@@ -146,7 +158,7 @@ def test_places_that_are_answered_go_to_who_holds_less_than_its_share() -> None:
         relay.put(B, "client", number(game), SHA, 0.0)
     third = b"peer-c"
     assert relay.put(third, "client", UID, SHA, 1.0) == busy(third, UID)
-    relay.trainer_acked([(A, GameAck(number(0), "stored"))])
+    relay.trainer_acked([(A, GameAck(number(0), "stored"))], 0.0)
     assert relay.put(A, "client", OTHER, SHA, 1.5) == busy(A, OTHER)
     assert relay.put(third, "client", UID, SHA, 2.0) == [Relay(RelayGame(third, UID, SHA, "clients"))]
 
@@ -157,10 +169,35 @@ def test_a_session_that_does_not_come_back_is_not_waited_for() -> None:
     relay.put(A, "client", number(1), SHA, 0.0)
     relay.put(A, "client", number(2), SHA, 0.0)
     assert relay.put(B, "client", UID, SHA, 1.0) == busy(B, UID)
-    relay.trainer_acked([(A, GameAck(number(1), "stored"))])
+    relay.trainer_acked([(A, GameAck(number(1), "stored"))], 0.0)
     assert relay.put(A, "client", number(3), SHA, CLAIM_SECONDS) == busy(A, number(3))
     answer = relay.put(A, "client", number(3), SHA, 1.0 + CLAIM_SECONDS)
     assert answer == [Relay(RelayGame(A, number(3), SHA, "clients"))]
+
+
+def test_an_address_whose_games_are_refused_is_sent_back_for_a_while_and_no_other() -> None:
+    """What is stored costs nothing, a conflict as much as a refusal; a debt is paid with time."""
+    relay = relay_with_trainer()
+    size = int(REFUSED_OF_ADDRESS.burst)
+
+    def offer(uid: int, address: str, now: float, peer: bytes = A) -> list:
+        return relay.put(peer, "client", number(uid), SHA, now, address, size)
+
+    for uid, status in enumerate(("stored", "rejected", "conflict")):
+        assert isinstance(offer(uid, "10.0.0.1", 0.0)[0], Relay)
+        relay.trainer_acked([(A, GameAck(number(uid), status))], 0.0)
+    (answer,) = offer(3, "10.0.0.1", 0.0, B)
+    assert (answer.ack.status, answer.ack.retry_after) == ("retry", size / REFUSED_OF_ADDRESS.rate)
+    assert answer.ack.reason.startswith(Code.BUSY)
+    assert isinstance(offer(3, "10.0.0.2", 0.0)[0], Relay)
+    assert isinstance(offer(3, "10.0.0.1", size / REFUSED_OF_ADDRESS.rate, B)[0], Relay)
+
+
+def test_own_workers_are_never_sent_back_for_games_that_were_refused() -> None:
+    relay = relay_with_trainer()
+    for uid in range(100):
+        assert isinstance(relay.put(A, "worker", number(uid), SHA, 0.0, "", 2**20)[0], Relay)
+        relay.trainer_acked([(A, GameAck(number(uid), "rejected"))], 0.0)
 
 
 class Crowd(RuleBasedStateMachine):
@@ -207,7 +244,7 @@ class Crowd(RuleBasedStateMachine):
     def trainer_answers(self, data: st.DataObject) -> None:
         peer, uid = self.held.pop(data.draw(st.integers(0, len(self.held) - 1)))
         ack = GameAck(uid, "stored")
-        assert self.relay.trainer_acked([(peer, ack)]) == [Acknowledge(peer, ack)]
+        assert self.relay.trainer_acked([(peer, ack)], 0.0) == [Acknowledge(peer, ack)]
 
     @precondition(lambda self: self.held)
     @rule()
