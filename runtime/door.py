@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from protocol.zmtp import GREETING, PING, READY, Broken, Limits, wire
-from runtime.door_connection import LOCAL, PING_PATIENCE, DoorConnection, Silence
+from runtime.door_connection import PING_PATIENCE, DoorConnection, Silence
 from runtime.holdings import Holdings
-from runtime.listening import listen
+from runtime.listening import LOCAL, Listener
 from runtime.logs import Repeated
 from runtime.pacing import AddressPaces, Pace, PaceLimits
 from runtime.sockets import Frame, plain
@@ -31,10 +31,6 @@ READ_SIZE = 128 * 1024
 """Bytes read from one connection before the others get their turn: one message of 128 chess leaves."""
 TURN = 64
 """Messages of one connection handled before the others get their turn."""
-ACCEPTS = 64
-"""Connections accepted in one turn of the loop."""
-ACCEPT_PAUSE = 0.2
-"""Seconds without accepting after the system had no descriptor or memory for a connection."""
 TICK_SECONDS = 1.0
 LONGEST_PAUSE = 5.0
 """Seconds that a peer is not read because of what it, or others at its address, said. Who would have to wait
@@ -86,7 +82,7 @@ class Door:
         """Listens at once (`tcp://` and `ipc://`). Raises Fatal(CONFIG) if an endpoint cannot be had."""
         self._limits = limits or DoorLimits()
         self._clock = clock
-        self._listening = listen(endpoints)
+        self._listener = Listener(endpoints, clock)
         self._numbers = itertools.count(1)
         self._connections: dict[bytes, DoorConnection] = {}
         self._strangers = Strangers(self._limits.strangers, self._limits.stranger_patience)
@@ -104,8 +100,7 @@ class Door:
         """Begin to accept and read. `on_gone(peer, why)`: its connection has ended; "": it hung up."""
         self._on_message, self._on_gone = on_message, on_gone
         self._loop = asyncio.get_running_loop()
-        for sock in self._listening:
-            self._loop.add_reader(sock.fileno(), self._accept, sock)
+        self._listener.start(self._loop, self._take_in)
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def close(self) -> None:
@@ -114,11 +109,8 @@ class Door:
             self._timer.cancel()
         for connection in list(self._connections.values()):
             self._forget(connection)
-        for sock in self._listening:
-            if self._loop is not None and not self._loop.is_closed():
-                self._loop.remove_reader(sock.fileno())
-            sock.close()
-        self._listening, self._loop = [], None
+        self._listener.close()
+        self._loop = None
 
     @property
     def held(self) -> int:
@@ -211,28 +203,6 @@ class Door:
 
     # ---- in ---------------------------------------------------------------------------------
 
-    def _accept(self, listening: socket.socket) -> None:
-        for _ in range(ACCEPTS):
-            try:
-                sock, address = listening.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                self._pause(listening, error)
-                return
-            self._take_in(sock, address[0] if isinstance(address, tuple) else LOCAL)
-
-    def _pause(self, listening: socket.socket, error: OSError) -> None:
-        """The system has no descriptor for another connection: those that wait in the backlog stay there."""
-        self._warn.warning("accept", f"cannot accept connections now: {error.strerror}", self._clock())
-        loop = self._in_loop
-        loop.remove_reader(listening.fileno())
-        loop.call_later(ACCEPT_PAUSE, self._accept_again, listening)
-
-    def _accept_again(self, listening: socket.socket) -> None:
-        if self._loop is not None:
-            self._loop.add_reader(listening.fileno(), self._accept, listening)
-
     def _take_in(self, sock: socket.socket, address: str) -> None:
         """A connection of an address that is in debt is greeted, and read, once the debt is paid."""
         now = self._clock()
@@ -282,7 +252,14 @@ class Door:
             self._drop(connection, "")
             return
         connection.heard = self._clock()
+        if not connection.incoming.joined:
+            connection.pause = self._price(connection, len(data))
         self._read(connection, connection.incoming.feed(data))
+
+    def _price(self, connection: DoorConnection, size: int) -> float:
+        """Bytes that bring no work. Seconds until more is read."""
+        wait = self._addresses.take(connection.address, self._clock(), size / PRICED_BYTES)
+        return min(LONGEST_PAUSE, wait)
 
     def _read(
         self, connection: DoorConnection, messages: Iterator[list[memoryview]], *, again: bool = False
@@ -364,6 +341,7 @@ class Door:
 
     def _say_cut(self, connection: DoorConnection, reason: str) -> None:
         self.cut += 1
+        self._price(connection, connection.incoming.held)
         text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
         self._warn.warning("cut", text, self._clock())
 

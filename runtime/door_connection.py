@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from enum import Enum
 
 from protocol.zmtp import Incoming, Limits
+from runtime.listening import LOCAL
 from runtime.pacing import Pace
 
 PARTS_AT_ONCE = 64
 """Buffers handed to one `sendmsg`."""
-LOCAL = ""
-"""In place of an address: a local socket."""
 PING_AFTER = 5.0
 """Seconds of silence after which a peer is asked whether it is there: a host that vanished says nothing."""
 PING_PATIENCE = 15.0

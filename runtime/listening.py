@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from runtime.exits import Exit, Fatal
+from runtime.logs import Repeated
 from runtime.sockets import bind_message
+
+log = logging.getLogger(__name__)
 
 LARGEST_PORT = 65535
 USER_TIMEOUT = 30_000
@@ -18,6 +23,60 @@ UNSENT_IN_KERNEL = 256 * 1024
 that a long way can be filled; without this the kernel takes 4 MB for a peer that does not read."""
 BACKLOG = 1024
 """Connections that wait to be accepted; the kernel may allow fewer."""
+ACCEPTS = 64
+"""Connections accepted in one turn of the loop."""
+ACCEPT_PAUSE = 0.2
+"""Seconds without accepting after the system had no descriptor or memory for a connection."""
+LOCAL = ""
+"""In place of an address: a local socket."""
+
+
+class Listener:
+    """Accepts connections at some endpoints once it is started."""
+
+    def __init__(self, endpoints: Sequence[str], clock: Callable[[], float]) -> None:
+        """Listens at once. Raises Fatal(CONFIG) if an endpoint cannot be had."""
+        self._sockets = listen(endpoints)
+        self._clock = clock
+        self._warn = Repeated(log)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(
+        self, loop: asyncio.AbstractEventLoop, on_connection: Callable[[socket.socket, str], None]
+    ) -> None:
+        """`on_connection(socket, address)` for each connection."""
+        self._loop, self._on_connection = loop, on_connection
+        for sock in self._sockets:
+            loop.add_reader(sock.fileno(), self._accept, sock)
+
+    def close(self) -> None:
+        for sock in self._sockets:
+            if self._loop is not None and not self._loop.is_closed():
+                self._loop.remove_reader(sock.fileno())
+            sock.close()
+        self._sockets, self._loop = [], None
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTS):
+            try:
+                sock, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._pause(listening, error)
+                return
+            self._on_connection(sock, address[0] if isinstance(address, tuple) else LOCAL)
+
+    def _pause(self, listening: socket.socket, error: OSError) -> None:
+        """The system has no descriptor for another connection: those that wait in the backlog stay there."""
+        self._warn.warning("accept", f"cannot accept connections now: {error.strerror}", self._clock())
+        assert self._loop is not None, "start comes first"
+        self._loop.remove_reader(listening.fileno())
+        self._loop.call_later(ACCEPT_PAUSE, self._accept_again, listening)
+
+    def _accept_again(self, listening: socket.socket) -> None:
+        if self._loop is not None:
+            self._loop.add_reader(listening.fileno(), self._accept, listening)
 
 
 def listen(endpoints: Sequence[str]) -> list[socket.socket]:

@@ -134,6 +134,32 @@ def test_connections_beyond_the_pace_of_their_address_are_greeted_later() -> Non
     asyncio.run(main())
 
 
+def test_bytes_before_a_session_count() -> None:
+    """Little of what a stranger sends is kept, but all of it has been read."""
+
+    async def main() -> bytes:
+        endpoint = free_tcp()
+        door = Door([endpoint], DoorLimits(talk_of_address=SLOW))
+
+        def knock() -> bytes:
+            with RawPeer(endpoint, patience=PATIENCE) as peer:
+                peer.send_frame(bytes(70_000))
+                peer.receive_frame()
+                with dial(endpoint, PATIENCE) as late:
+                    return late.recv(1)
+
+        def answer(frames: list[memoryview]) -> None:
+            door.send([frames[0], b"read"])
+
+        door.start(answer, lambda _peer, _why: None)
+        try:
+            return await asyncio.to_thread(knock)
+        finally:
+            door.close()
+
+    assert asyncio.run(main()) == b"", "the address is in debt, and the second connection turned away"
+
+
 def test_an_address_deep_in_debt_is_turned_away_at_the_door() -> None:
     async def main() -> None:
         endpoint = free_tcp()
