@@ -13,6 +13,7 @@ from attacks_memory import endless_subscriptions, half_handshakes, unfinished_me
 from attacks_relay import hogged_relay
 from attacks_resources import descriptors, killed_azrun, stopped_evaluator
 from attacks_rows import rows_of_nan
+from peers import come_from
 from target import Target
 
 
@@ -35,6 +36,11 @@ class Attack:
     @property
     def name(self) -> str:
         return self.run.__name__
+
+    def begin(self, target: Target) -> Iterator[None]:
+        """`run`, from an address of its own."""
+        come_from(1 + ATTACKS.index(self) if self in ATTACKS else 255)
+        return self.run(target)
 
 
 def nothing(_target: Target) -> Iterator[None]:

@@ -97,7 +97,7 @@ class Striker(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        strokes = self._attack.run(self._target)
+        strokes = self._attack.begin(self._target)
         try:
             while self.strokes < self._attack.most and not self._over.is_set():
                 next(strokes)

@@ -16,9 +16,6 @@ from target import HOST
 WAIT = 3.0
 """Seconds an attacker waits for anything before it goes on without."""
 
-OURS = "127.0.0.2" if sys.platform == "linux" else HOST
-"""Where attacks come from: another address than the honest clients', as in life. Only Linux has it ready."""
-
 Header = dict[str, Any]
 
 
@@ -55,13 +52,18 @@ class Peer(RawPeer):
 class Crowd:
     """The connections of one attack, all of them cut at its end without a word."""
 
+    source = ""
+    """The address that attacks come from, set by `come_from`; "": any."""
+
     def __init__(self) -> None:
         self._open: list[socket.socket] = []
 
     def peer(self, port: int, identity: bytes | None = None, socket_type: str = "DEALER") -> Peer | None:
         """One more peer that has shaken hands; None when the server does not let it in."""
         try:
-            one = Peer(address(port), identity=identity, socket_type=socket_type, patience=WAIT, source=OURS)
+            one = Peer(
+                address(port), identity=identity, socket_type=socket_type, patience=WAIT, source=self.source
+            )
         except OSError:  # Cut and TimeoutError are among them
             return None
         self._open.append(one.socket)
@@ -70,7 +72,7 @@ class Crowd:
     def silent(self, port: int) -> socket.socket | None:
         """One more connection that has said nothing; None when it is refused."""
         try:
-            one = dial(address(port), WAIT, OURS)
+            one = dial(address(port), WAIT, self.source)
         except OSError:
             return None
         self._open.append(one)
@@ -80,6 +82,12 @@ class Crowd:
         for one in self._open:
             one.close()
         self._open.clear()
+
+
+def come_from(host: int) -> None:
+    """Attacks come from 127.0.1.`host` from now on: another address than that of the honest clients, and of
+    other attacks, as in life. Only Linux has these ready."""
+    Crowd.source = f"127.0.1.{host}" if sys.platform == "linux" else ""
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def test_the_server_lives_and_serves_the_honest(scene: Scene, attack: Attack) ->
     """Games are played and stored during the attack and after it; what is acknowledged is stored."""
     target, honest = scene.set_up()
     target.forget_peak()
-    with closing(attack.run(target)) as strokes:
+    with closing(attack.begin(target)) as strokes:
         for _ in range(attack.strokes):
             next(strokes)
             assert target.is_alive(), target.log()
