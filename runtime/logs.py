@@ -37,8 +37,10 @@ def set_up(name: str, file: Path | None = None, *, quiet: bool = False) -> None:
         handler.addFilter(RepeatFilter())
         root.addHandler(handler)
     root.setLevel(logging.INFO)
-    # What no line of ours says need not be found out for each (Python's logging HOWTO, "Optimization").
+    # What no line of ours says need not be found out for each: half of what a line costs that is not
+    # written (Python's logging HOWTO, "Optimization").
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None
 
 
 class Allowance:
