@@ -75,6 +75,8 @@ class _Columns:
     versions: list[int] = field(default_factory=list)
     is_played_on: bool = False
     """Whether nobody may resign in it."""
+    mover: int = 0
+    """Who made the newest move, 0: the first player."""
 
     def add(self, action: int, result: SearchResult, version: int) -> None:
         if result.visits.max(initial=0) > MOST_VISITS:
@@ -128,6 +130,7 @@ async def play_game(
         result = await search(tree, evaluator, is_cheap=is_cheap)
         action = choose_action(result, tree.ply, settings, rng)
         columns.add(action, result, evaluator.version)
+        columns.mover = int(game.rules.side_to_move(tree.state))
         tree.advance(action)
         reason = tree.end_reason()
         if reason is None and not columns.is_played_on and resigning.gives_up(result.value):
@@ -158,7 +161,7 @@ def _record(
         flags=np.array([_flags(result) | played_on for result in results], np.uint8),
         versions=np.array(columns.versions, np.uint32),
         **search_columns(results),
-        outcome=_outcome(tree, reason),
+        outcome=_outcome(tree, reason, columns.mover),
         reason=reason,
         seed=player.seed,
         source=player.name,
@@ -167,10 +170,10 @@ def _record(
     )
 
 
-def _outcome(tree: SearchTree, reason: str) -> int:
-    """Who resigns does so with a move, so that it is the winner's turn."""
+def _outcome(tree: SearchTree, reason: str, mover: int) -> int:
+    """A side resigns with its move, so that the last `mover` has lost."""
     if reason == RESIGNATION:
-        return outcome_for_first_player(1, int(tree.game.rules.side_to_move(tree.state)))
+        return outcome_for_first_player(-1, mover)
     return tree.outcome()
 
 

@@ -45,12 +45,17 @@ class EndReason:
 class Symmetry:
     """A map of the board on itself that the rules do not see.
 
-    `cells[i]` is the cell that cell `i` moves to, `actions[a]` the action that `a` becomes.
+    `cells[i]` is the cell that cell `i` moves to, `actions[a]` the action that `a` becomes, and `planes[p]`
+    the plane that plane `p` of a position becomes (a quarter turn makes horizontal edges vertical).
     """
 
     name: str
     cells: npt.NDArray[np.int64]
+    """[rows * cols]"""
     actions: npt.NDArray[np.int64]
+    """[actions]"""
+    planes: npt.NDArray[np.int64] | None = None
+    """[planes_per_position]; None: each plane stays what it is."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +187,13 @@ class Game:
     def planes(self, history: int) -> int:
         """Input planes of the network (chess with 8 positions: 119)."""
         return self.bit_planes(history) + self.scalar_planes
+
+    def plane_map(self, symmetry: Symmetry, history: int) -> npt.NDArray[np.int64]:
+        """[bit_planes] where `symmetry` takes each bit plane of the features with `history` positions."""
+        planes = np.arange(self.planes_per_position) if symmetry.planes is None else symmetry.planes
+        newest_first = self.planes_per_position * np.arange(history)
+        moved: npt.NDArray[np.int64] = (newest_first[:, None] + planes).ravel()
+        return moved
 
     def feature_words(self, history: int) -> int:
         """Words of one packed position. A scalar plane is the bits of a float32 in the low half."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from games.spec import Game
+from games.movers import Signs
 from protocol.records import GameRecord
 from runtime.roots import RootSums
 from runtime.variety import Variety
@@ -16,9 +16,6 @@ SATURATED = 0.99
 """A root value beyond this, either way, says that the game is decided."""
 END_PLIES = 4
 """Last plies of a game whose values are not looked at: a search that sees the mate is right to be sure."""
-
-KNOWN_STARTS = 1000
-"""Start positions remembered."""
 
 
 @dataclass
@@ -44,8 +41,8 @@ class Stretch:
     roots: RootSums = field(default_factory=RootSums)
     variety: Variety = field(default_factory=Variety)
 
-    def add(self, record: GameRecord, first_mover: int = 1) -> None:
-        """Count one more game; `first_mover`: +1 if its first move is the first player's, else -1."""
+    def add(self, record: GameRecord, movers: Signs) -> None:
+        """Count one more game; `movers` int8[plies]: +1 where the first player moves, else -1."""
         self.games += 1
         self.draws += record.outcome == 0
         self.plies += record.plies
@@ -59,7 +56,7 @@ class Stretch:
         self.values += len(values)
         self.saturated += len(sure)
         if len(sure):
-            said = np.sign(values[sure]) * np.where(sure % 2, -1, 1) * first_mover
+            said = np.sign(values[sure]) * movers[sure]
             self.saturated_wrong += int(np.count_nonzero(said != record.outcome))
 
     def share(self, reason: str) -> float:
@@ -82,20 +79,3 @@ class Stretch:
     def wrong_share(self) -> float:
         """Of the saturated values, those that were wrong."""
         return self.saturated_wrong / max(1, self.saturated)
-
-
-class Movers:
-    """Who makes the first move from a start position: +1 the first player, -1 the second."""
-
-    def __init__(self, game: Game) -> None:
-        self._game = game
-        self._known: dict[str, int] = {}
-
-    def __call__(self, start: str) -> int:
-        """`start` as in a record. ValueError if it cannot be read."""
-        if start not in self._known:
-            state = self._game.notation.state_from_text(start)
-            if len(self._known) >= KNOWN_STARTS:
-                self._known.clear()
-            self._known[start] = -1 if int(self._game.rules.side_to_move(state)) else 1
-        return self._known[start]

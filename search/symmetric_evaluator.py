@@ -24,6 +24,7 @@ class SymmetricEvaluator:
         self.version = evaluator.version
         self._evaluator = evaluator
         self._game = game
+        self._history = history
         self._bit_words = game.bit_planes(history) * game.words_per_plane
         self._rng = rng
 
@@ -36,11 +37,12 @@ class SymmetricEvaluator:
         return answer
 
     def seen_through(self, symmetry: Symmetry, leaf: Leaf) -> Leaf:
-        """The leaf with its cells and actions where `symmetry` takes them."""
+        """The leaf with its planes, cells and actions where `symmetry` takes them."""
         words = leaf.features.copy()
         planes = words[: self._bit_words].reshape(-1, self._game.words_per_plane)
         bits = np.unpackbits(planes.view(np.uint8), axis=1, bitorder="little")
         moved: npt.NDArray[np.uint8] = np.zeros_like(bits)
-        moved[:, symmetry.cells] = bits[:, : self._game.cells]
+        turned = self._game.plane_map(symmetry, self._history)
+        moved[turned[:, None], symmetry.cells] = bits[:, : self._game.cells]
         words[: self._bit_words] = np.packbits(moved, axis=1, bitorder="little").view(np.uint64).ravel()
         return Leaf(words, symmetry.actions[leaf.actions].astype(np.uint16))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from games.movers import MoversOf, Signs
 from protocol.records import PLAYED_ON, GameRecord
 
 GAMES = 500
@@ -59,17 +59,15 @@ class Tried:
 class ResignThreshold:
     """Thresholds tried on the newest games that were played on, and the highest that is safe.
 
-    highest      the setting `resign_value`, below 0; 0: nobody resigns, whatever comes
-    mistakes     the setting `resign_mistakes`: largest share of mistakes; 0: the threshold is `highest`
-    first_mover  +1 for a start position in which the first player moves, else -1
+    highest   the setting `resign_value`, below 0; 0: nobody resigns, whatever comes
+    mistakes  the setting `resign_mistakes`: largest share of mistakes; 0: the threshold is `highest`
+    movers    who makes each move of a game (`games.movers.Movers`)
     """
 
-    def __init__(
-        self, highest: float, mistakes: float, first_mover: Callable[[str], int], games: int = GAMES
-    ) -> None:
+    def __init__(self, highest: float, mistakes: float, movers: MoversOf, games: int = GAMES) -> None:
         self._mistakes = mistakes
         self._highest = highest
-        self._first_mover = first_mover
+        self._movers = movers
         self._thresholds = np.linspace(highest, -1.0, STEPS + 1)
         self._all, self._latest = Tried(games), Tried(LATEST)
         self._chosen: int | None = 0 if mistakes == 0 and highest < 0 else None
@@ -86,7 +84,7 @@ class ResignThreshold:
     def on_game(self, record: GameRecord) -> float:
         """A game was stored, resigned, played on or neither; the threshold from now on."""
         if self.is_on and record.flags[0] & PLAYED_ON:
-            trial = trial_of(record, self._first_mover(record.start), self._thresholds)
+            trial = trial_of(record, self._movers(record.start, record.actions), self._thresholds)
             self._all.add(trial)
             self._latest.add(trial)
             if self._mistakes > 0:
@@ -119,8 +117,10 @@ class ResignThreshold:
         return int(safe[0]) if len(safe) else None
 
 
-def trial_of(record: GameRecord, first_mover: int, thresholds: npt.NDArray[np.float64]) -> Trial:
+def trial_of(record: GameRecord, movers: Signs, thresholds: npt.NDArray[np.float64]) -> Trial:
     """What each threshold (falling) would have made of a game that was played on.
+
+    movers  int8[plies] +1 where the first player moves, else -1
 
     The side whose root value is at or below the threshold first gives up with that move; the last move does
     not count, the game is over with it anyway.
@@ -130,5 +130,5 @@ def trial_of(record: GameRecord, first_mover: int, thresholds: npt.NDArray[np.fl
     lowest = np.minimum.accumulate(values)
     first = np.searchsorted(-lowest, -thresholds)
     resigned = first < len(lowest)
-    movers = np.where(first % 2, -first_mover, first_mover)
-    return Trial(resigned, resigned & (movers * record.outcome >= 0))
+    resigning = movers[np.minimum(first, record.plies - 1)]
+    return Trial(resigned, resigned & (resigning * record.outcome >= 0))

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from games import get_game
+from games.movers import Movers
 from games.spec import Game
 from protocol.messages import Welcome
 from protocol.records import GameRecord
@@ -18,7 +19,6 @@ from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder, write_atomically
-from runtime.stretches import Movers
 from trainer import checkpoint
 from trainer.beginnings import check_begins_anew
 from trainer.config import TrainerConfig

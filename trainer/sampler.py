@@ -11,15 +11,17 @@ million chess positions would take 19 GB.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from games.jit import specialise
-from games.spec import Game
+from games.spec import Game, Symmetry
 from protocol.records import GameRecord
 from trainer import sampler_kernel
+from trainer.sampler_kernel import SymmetryMaps
 from trainer.surprise import redrawn
 from trainer.window import Window
 
@@ -91,6 +93,16 @@ def _targets_from(window: Window, first: int) -> npt.NDArray[np.int64]:
     return there[window.is_target(there)]
 
 
+def _maps_of(game: Game, history: int, symmetries: Sequence[Symmetry]) -> SymmetryMaps:
+    """The identity and then `symmetries`, as the kernel takes them."""
+    planes = [np.arange(game.bit_planes(history)), *(game.plane_map(one, history) for one in symmetries)]
+    return SymmetryMaps(
+        cells=np.array([np.arange(game.cells), *(one.cells for one in symmetries)], np.int64),
+        planes=np.array(planes, np.int64),
+        actions=np.array([np.arange(game.actions), *(one.actions for one in symmetries)], np.int64),
+    )
+
+
 class Sampler:
     """Makes samples of one game. Holds scratch space: use one per thread.
 
@@ -100,11 +112,7 @@ class Sampler:
     def __init__(self, game: Game, history: int, *, symmetric: bool = False) -> None:
         self._game = game
         self._history = history
-        symmetries = game.symmetries if symmetric else ()
-        self._cell_maps = np.array([np.arange(game.cells), *(s.cells for s in symmetries)], dtype=np.int64)
-        self._action_maps = np.array(
-            [np.arange(game.actions), *(s.actions for s in symmetries)], dtype=np.int64
-        )
+        self._maps = _maps_of(game, history, game.symmetries if symmetric else ())
         kernels = specialise(sampler_kernel.KERNELS, game.rules.bindings(), f"sampler_{game.name}")
         self._write = kernels["write_samples"]
         self._line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
@@ -133,7 +141,7 @@ class Sampler:
         if surprise_share:
             chosen = rng.random(count) < surprise_share
             numbers[chosen] = by_surprise(window, first, numbers[chosen], rng.random(int(chosen.sum())))
-        symmetries = rng.integers(0, len(self._cell_maps), count)
+        symmetries = rng.integers(0, len(self._maps.cells), count)
         return self.make(window, numbers, symmetries)
 
     def newest(self, window: Window, limit: int, count: int) -> Samples:
@@ -170,11 +178,8 @@ class Sampler:
             window.starts,
             numbers,
             symmetries,
-            self._cell_maps,
-            self._action_maps,
+            self._maps,
             self._history,
-            self._game.bit_planes(self._history) * self._game.words_per_plane,
-            self._game.words_per_plane,
             self._line,
             self._packed,
             self._legal,
@@ -198,7 +203,7 @@ class Sampler:
             raise IndexError(f"{len(symmetries)} symmetries for {len(numbers)} positions")
         bounds = (
             ("position", numbers, window.first_position, window.next_position),
-            ("symmetry", symmetries, 0, len(self._cell_maps)),
+            ("symmetry", symmetries, 0, len(self._maps.cells)),
         )
         for name, chosen, first, end in bounds:
             if len(chosen) and not (first <= chosen.min() and chosen.max() < end):

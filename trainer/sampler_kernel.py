@@ -7,7 +7,7 @@ The rules are bound per game by `games.jit.specialise`; the names below stand fo
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,17 @@ from games.spec import Line
 from trainer.window import Rings
 
 WORD_BITS = 64
+
+
+class SymmetryMaps(NamedTuple):
+    """Where each symmetry takes what there is; row 0 is the identity."""
+
+    cells: npt.NDArray[np.int64]
+    """[symmetries, cells]"""
+    planes: npt.NDArray[np.int64]
+    """[symmetries, bit planes]"""
+    actions: npt.NDArray[np.int64]
+    """[symmetries, actions]"""
 
 
 play: Callable[..., Any] = unbound
@@ -39,19 +50,24 @@ def replay_to(rings: Rings, first: int, ply: int, line: Line) -> None:
 def permute_planes(
     source: npt.NDArray[np.uint64],
     cells: npt.NDArray[np.int64],
-    bit_words: int,
-    words_per_plane: int,
+    planes: npt.NDArray[np.int64],
     target: npt.NDArray[np.uint64],
 ) -> None:
-    """Move every bit of the bit planes from cell `i` to `cells[i]`; scalar planes stay as they are."""
+    """Move every bit of plane `p` from cell `i` to cell `cells[i]` of plane `planes[p]`; scalar planes stay.
+
+    source, target  uint64[feature words];  cells  [cells of the board];  planes  [bit planes]
+    """
     one = np.uint64(1)
+    words_per_plane = (len(cells) + WORD_BITS - 1) // WORD_BITS
+    bit_words = len(planes) * words_per_plane
     for word in range(len(source)):
         target[word] = np.uint64(0) if word < bit_words else source[word]
-    for plane in range(0, bit_words, words_per_plane):
+    for plane in range(len(planes)):
+        old, new = plane * words_per_plane, planes[plane] * words_per_plane
         for cell in range(len(cells)):
-            bit = source[plane + cell // WORD_BITS] >> np.uint64(cell % WORD_BITS)
+            bit = source[old + cell // WORD_BITS] >> np.uint64(cell % WORD_BITS)
             moved = cells[cell]
-            target[plane + moved // WORD_BITS] |= (bit & one) << np.uint64(moved % WORD_BITS)
+            target[new + moved // WORD_BITS] |= (bit & one) << np.uint64(moved % WORD_BITS)
 
 
 def write_policy(
@@ -87,11 +103,8 @@ def write_samples(
     starts: Line,
     numbers: npt.NDArray[np.int64],
     symmetries: npt.NDArray[np.int64],
-    cell_maps: npt.NDArray[np.int64],
-    action_maps: npt.NDArray[np.int64],
+    maps: SymmetryMaps,
     history: int,
-    bit_words: int,
-    words_per_plane: int,
     line: Line,
     packed: npt.NDArray[np.uint64],
     legal: npt.NDArray[np.uint16],
@@ -133,7 +146,7 @@ def write_samples(
             encode(line, ply + 1, history, words[row])
         else:
             encode(line, ply + 1, history, packed)
-            permute_planes(packed, cell_maps[symmetry], bit_words, words_per_plane, words[row])
+            permute_planes(packed, maps.cells[symmetry], maps.planes[symmetry], words[row])
         outcome = signed(rings.game_outcome[slot])
         value = outcome if side_to_move(line[ply]) == 0 else -outcome
         classes[row] = 1 - value
@@ -150,7 +163,7 @@ def write_samples(
                 visit,
                 signed(rings.visited[index]),
                 legal[:count],
-                action_maps[symmetry],
+                maps.actions[symmetry],
                 share_of,
                 actions[at:],
                 shares[at:],

@@ -84,7 +84,6 @@ class Verifier:
     def __init__(self, game: Game) -> None:
         self._game = game
         self._replay = specialise(kernel.KERNELS, game.rules.bindings(), f"verify_{game.name}")["replay"]
-        self._side_to_move = game.rules.side_to_move
         self._line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
         self._legal = np.zeros(game.max_legal, dtype=np.uint16)
         self._allowed = np.zeros(game.actions, dtype=np.int32)
@@ -218,19 +217,14 @@ class Verifier:
         plies = record.plies
         if ended:
             reason = self._game.end_reasons[ended]
-            name = reason.name
-            mover = int(self._side_to_move(self._line[plies]))
-            outcome = outcome_for_first_player(reason.value, mover)
+            name, outcome = reason.name, outcome_for_first_player(reason.value, self._mover(plies))
         elif plies == record.max_plies:
             name, outcome = PLY_CAP, 0
         elif record.reason == RESIGNATION:
             rejection = _bad_resignation(record, expected.resign_value)
             if rejection is not None:
                 return rejection
-            name, outcome = (
-                RESIGNATION,
-                outcome_for_first_player(1, int(self._side_to_move(self._line[plies]))),
-            )
+            name, outcome = RESIGNATION, outcome_for_first_player(-1, self._mover(plies - 1))
         else:
             return Rejection(Code.UNFINISHED, f"ply {plies}: the game is not over after its last move")
         if record.reason != name:
@@ -243,6 +237,10 @@ class Verifier:
                 f"ply {plies}: the outcome of {name} is {outcome:+d}, the record says {record.outcome:+d}",
             )
         return None
+
+    def _mover(self, ply: int) -> int:
+        """Whose turn it is after `ply` plies of the game replayed last, 0: the first player's."""
+        return int(self._game.rules.side_to_move(self._line[ply]))
 
 
 def _bad_resignation(record: GameRecord, highest: float) -> Rejection | None:

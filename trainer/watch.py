@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from games.movers import Movers
 from games.spec import Game
 from protocol.records import GameRecord
 from runtime.alerts import IN_A_ROW, Alert, Lesson, Signs, find_alerts
-from runtime.stretches import Movers, Stretch
+from runtime.stretches import Stretch
 from trainer.game_figures import figures_of_games
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class Watch:
         if not self._size:
             return
         for record in records:
-            self._open.add(record, self._movers(record.start))
+            self._open.add(record, self._movers(record.start, record.actions))
             self._lags.append(max(0, newest_version - int(record.versions.max())))
             if self._open.games == self._size:
                 self._stretches.append(self._open)

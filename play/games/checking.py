@@ -22,14 +22,16 @@ def _against_the_rules(game: Game, record: GameRecord) -> str | None:
         line = GameLine(game, record.start, record.max_plies)
     except ValueError as error:
         return f"start position {record.start!r}: {error}"
+    side = line.side_to_move
     for ply, action in enumerate(record.actions.tolist()):
         try:
+            side = line.side_to_move
             line.play(action)
         except ValueError as error:
             return f"ply {ply}: {error}"
     reason, outcome = line.end_reason(), line.outcome()
     if reason is None and record.reason == RESIGNATION:
-        reason, outcome = RESIGNATION, outcome_for_first_player(1, line.side_to_move)
+        reason, outcome = RESIGNATION, outcome_for_first_player(-1, side)
     if reason != record.reason:
         return (
             f"it ends by {record.reason!r}, but after its last move the rules say {reason or 'it goes on'!r}"

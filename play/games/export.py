@@ -96,13 +96,16 @@ def as_pgn(game: Game, headers: dict[str, str], record: GameRecord) -> str:
 
 
 def as_text(game: Game, headers: dict[str, str], record: GameRecord) -> str:
-    """A game as tags and numbered moves. ValueError if it breaks the rules."""
+    """A game as tags and moves; their number rises when the first player's turn comes. ValueError if it
+    breaks the rules."""
     lines = [f'[{name} "{text}"]' for name, text in {"Game": game.name, **headers}.items()]
     lines.append("")
     line = GameLine(game, record.start, record.max_plies)
-    for number, ply in enumerate(plies(game, record, line)):
-        place = f"{number // 2 + 1}." if number % 2 == 0 else f"{number // 2 + 1}..."
-        lines.append(f"{place} {ply.move} {{{comment(ply)}}}")
+    number, before = 0, 1
+    for ply in plies(game, record, line):
+        number += ply.side < before or number == 0
+        before = ply.side
+        lines.append(f"{number}{'...' if ply.side else '.'} {ply.move} {{{comment(ply)}}}")
     return "\n".join([*lines, headers["Result"]])
 
 

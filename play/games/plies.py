@@ -17,6 +17,8 @@ from protocol.records import GameRecord
 class Ply:
     """A move and what the search before it found."""
 
+    side: int
+    """Who made it, 0: the first player."""
     move: str
     value: float
     """Of the root after search, for the side that moves, in [-1, 1]."""
@@ -42,7 +44,11 @@ def plies(game: Game, record: GameRecord, line: GameLine) -> Iterator[Ply]:
         visits = dict(
             zip(record.visit_actions[begin:end].tolist(), record.visits[begin:end].tolist(), strict=True)
         )
-        state, order = line.state, sorted(visits, key=lambda action: (-visits[action], action))
+        side, state, order = (
+            line.side_to_move,
+            line.state,
+            sorted(visits, key=lambda action: (-visits[action], action)),
+        )
         try:
             move = game.notation.action_to_text(state, action)
             most = tuple((game.notation.action_to_text(state, one), visits[one]) for one in order)
@@ -50,7 +56,7 @@ def plies(game: Game, record: GameRecord, line: GameLine) -> Iterator[Ply]:
         except (ValueError, IndexError) as error:
             raise ValueError(f"ply {index}: {error}") from error
         value, played = float(record.root_values[index]), visits.get(action, 0)
-        yield Ply(move, value, played, sum(visits.values()), most, **_search(record, index))
+        yield Ply(side, move, value, played, sum(visits.values()), most, **_search(record, index))
 
 
 def _search(record: GameRecord, index: int) -> dict[str, Any]:

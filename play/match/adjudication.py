@@ -1,9 +1,9 @@
 """Ending games early: what is off by default, and why a game ended when it is on.
 
-Values: when for `win_plies` plies in a row every player, on its own move, has put the value of the same side
-at `win_value` or more, that side wins; when all values were within `draw_value` of 0 for `draw_plies` plies
-from ply `draw_from` on, it is a draw. A player without opinions (Choice.value None) breaks the row. Tables: a
-position whose result is known ends the game with it.
+Values: when for `win_plies` plies in a row both players, on their own moves, have put the value of the same
+side at `win_value` or more, that side wins; when the values of both were within `draw_value` of 0 for
+`draw_plies` plies from ply `draw_from` on, it is a draw. A player without opinions (Choice.value None) breaks
+the row. Tables: a position whose result is known ends the game with it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,29 @@ class Adjudication:
     """Result for the side to move where it is known (`endgame_tables`)."""
 
 
+class _Row:
+    """Plies in a row of which something was said, and who said it."""
+
+    def __init__(self) -> None:
+        self.plies = 0
+        self.sides: set[int] = set()
+
+    def add(self, side: int) -> None:
+        self.plies += 1
+        self.sides.add(side)
+
+    def has(self, plies: int) -> bool:
+        """At least `plies` (0: never), and both sides agreed: one of them may have moved many times."""
+        return 0 < plies <= self.plies and len(self.sides) == 2
+
+
 class Judge:
     """Watches one game. Pure: fed with values, asked for a verdict."""
 
     def __init__(self, rules: Adjudication) -> None:
         self._rules = rules
-        self._winning = 0
+        self._winning, self._level = _Row(), _Row()
         self._winner = 0
-        self._level = 0
 
     def heard(self, value: float | None, side: int) -> None:
         """What `side` (0: the first player) thought when it moved."""
@@ -50,10 +65,15 @@ class Judge:
         opinion = None if value is None else outcome_for_first_player(1, side) * value
         clear = opinion is not None and abs(opinion) >= rules.win_value
         winner = (1 if opinion > 0 else -1) if clear and opinion is not None else 0
-        self._winning = self._winning + 1 if clear and winner == self._winner else int(clear)
+        if not clear or winner != self._winner:
+            self._winning = _Row()
+        if clear:
+            self._winning.add(side)
         self._winner = winner
-        level = opinion is not None and abs(opinion) <= rules.draw_value
-        self._level = self._level + 1 if level else 0
+        if opinion is not None and abs(opinion) <= rules.draw_value:
+            self._level.add(side)
+        else:
+            self._level = _Row()
 
     def verdict(self, line: GameLine) -> tuple[int, str] | None:
         """(outcome for the first player, reason) if the game shall end here."""
@@ -62,9 +82,9 @@ class Judge:
             value = rules.known(line)
             if value is not None:
                 return outcome_for_first_player(value, line.side_to_move), TABLE
-        if rules.win_plies and self._winning >= rules.win_plies:
+        if self._winning.has(rules.win_plies):
             return self._winner, WON
-        if rules.draw_plies and self._level >= rules.draw_plies and line.ply >= rules.draw_from:
+        if self._level.has(rules.draw_plies) and line.ply >= rules.draw_from:
             return 0, DRAWN
         return None
 

@@ -1,10 +1,12 @@
 """Fixed-depth alpha-beta on plain arrays, compiled once per game by `play.match.compiled`.
 
-`play`, `legal_actions`, `end_reason` and `END_VALUES` are the game's; `evaluate(state)` (centipawns or the
-like, side to move), `order_score(state, action)` (larger is tried first) and `is_noisy(state, action)` (moves
-that the quiescence search goes on with) are its heuristic's (`play.match.heuristics`).
+`play`, `side_to_move`, `legal_actions`, `end_reason` and `END_VALUES` are the game's. Its heuristic's
+(`play.match.heuristics`) are `evaluate(state)` (centipawns or the like, side to move),
+`order_score(state, action)` (larger is tried first) and `is_noisy(state, action)` (moves that the quiescence
+search goes on with).
 
-Fail-soft negamax. A win is worth WIN minus its distance in plies, so that the shorter one is preferred.
+Fail-soft negamax, in which value and window turn only where the mover changes. A win is worth WIN minus its
+distance in plies, so that the shorter one is preferred.
 At depth 0 a quiescence search stands pat or goes on with noisy moves, at most QUIESCENCE plies.
 """
 # mypy: disable-error-code="name-defined,no-untyped-def,no-untyped-call"
@@ -15,9 +17,10 @@ from __future__ import annotations
 WIN = 1_000_000
 INFINITE = 10_000_000
 QUIESCENCE = 8
-COUNT, NEXT, BEST, ALPHA, BETA = range(5)
-FRAME = 5
-"""A frame, `int64[FRAME]`: moves to try, the next one, the best value yet, the window."""
+COUNT, NEXT, BEST, ALPHA, BETA, TURNS = range(6)
+FRAME = 6
+"""A frame, `int64[FRAME]`: moves to try, the next one, the best value yet, the window, and whether the other
+side moves here than at the ply above."""
 
 
 def sort_moves(state, actions, scores, count):
@@ -69,14 +72,16 @@ def negamax(line, n, depth, alpha, beta, max_plies, actions, scores, frames, cou
             play(line[at], actions[ply, frames[ply, NEXT]], line[at + 1])
             frames[ply, NEXT] += 1
             ply += 1
-            frames[ply, ALPHA] = -frames[ply - 1, BETA]
-            frames[ply, BETA] = -max(frames[ply - 1, ALPHA], best)
+            low, high = max(frames[ply - 1, ALPHA], best), frames[ply - 1, BETA]
+            turns = side_to_move(line[at]) != side_to_move(line[at + 1])
+            frames[ply, ALPHA], frames[ply, BETA] = (-high, -low) if turns else (low, high)
+            frames[ply, TURNS] = turns
             enter(line, at + 2, ply, depth, max_plies, actions, scores, frames)
         elif ply == 1:
             return best
         else:
             ply -= 1
-            frames[ply, BEST] = max(frames[ply, BEST], -best)
+            frames[ply, BEST] = max(frames[ply, BEST], -best if frames[ply + 1, TURNS] else best)
 
 
 def best_root(line, n, depth, max_plies, root, actions, scores, frames, counter):
@@ -84,7 +89,10 @@ def best_root(line, n, depth, max_plies, root, actions, scores, frames, counter)
     best, chosen = -INFINITE, 0
     for i in range(len(root)):
         play(line[n - 1], root[i], line[n])
-        value = -negamax(line, n + 1, depth, -INFINITE, -best, max_plies, actions, scores, frames, counter)
+        turns = side_to_move(line[n - 1]) != side_to_move(line[n])
+        low, high = (-INFINITE, -best) if turns else (best, INFINITE)
+        value = negamax(line, n + 1, depth, low, high, max_plies, actions, scores, frames, counter)
+        value = -value if turns else value
         if value > best:
             best, chosen = value, i
     return chosen, best

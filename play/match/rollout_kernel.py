@@ -1,9 +1,9 @@
 """Monte-Carlo tree search with random playouts (UCT), compiled once per game by `play.match.compiled`.
 
 Each simulation adds one node, plays at random from it to the end of the game (the ply cap is a draw), and
-backs the result up. A child never visited comes first, then UCB1 (Kocsis and Szepesvari 2006):
-`Q + C sqrt(ln N / n)` with Q in [-1, 1] and C = 1.4. Random numbers are xorshift64* on `seed: uint64[1]`, so
-a seed gives one game.
+backs the result up, to each edge as the side that moves there sees it. A child never visited comes first,
+then UCB1 (Kocsis and Szepesvari 2006): `Q + C sqrt(ln N / n)` with Q in [-1, 1] and C = 1.4. Random numbers
+are xorshift64* on `seed: uint64[1]`, so a seed gives one game.
 """
 # mypy: disable-error-code="name-defined,no-untyped-def,no-untyped-call"
 # ruff: noqa: F821
@@ -30,17 +30,17 @@ def draw_below(seed, limit):
 
 def play_out(line, n, max_plies, actions, seed):
     """Value of `line[n - 1]` for its side to move after random moves to the end of the game."""
-    sign = 1
+    mover = side_to_move(line[n - 1])
     while True:
         count = legal_actions(line, n, actions)
         reason = end_reason(line, n, count, True)
         if reason != 0:
-            return sign * int(END_VALUES[reason])
+            value = int(END_VALUES[reason])
+            return value if side_to_move(line[n - 1]) == mover else -value
         if n - 1 >= max_plies:
             return 0
         play(line[n - 1], actions[draw_below(seed, count)], line[n])
         n += 1
-        sign = -sign
 
 
 def open_node(nodes, edges, used, line, n, max_plies, actions):
@@ -85,7 +85,7 @@ def best_edge(edges, first, count, seed):
 
 def simulate(nodes, edges, used, path, line, n, max_plies, actions, seed):
     """One simulation from the root, node 0."""
-    node, depth = 0, 0
+    node, depth, root = 0, 0, n - 1
     while nodes[node, 1] > 0:
         edge = best_edge(edges, nodes[node, 0], nodes[node, 1], seed)
         path[depth] = edge
@@ -97,13 +97,12 @@ def simulate(nodes, edges, used, path, line, n, max_plies, actions, seed):
             edges[edge, 1] = node
             break
         node = edges[edge, 1]
-    value = nodes[node, 2]
+    value, mover = nodes[node, 2], side_to_move(line[n - 1])
     if nodes[node, 1] > 0:
         value = play_out(line, n, max_plies, actions, seed)
-    for i in range(depth - 1, -1, -1):
-        value = -value
+    for i in range(depth):
         edges[path[i], 2] += 1
-        edges[path[i], 3] += value
+        edges[path[i], 3] += value if side_to_move(line[root + i]) == mover else -value
 
 
 def run_rollouts(nodes, edges, path, line, n, max_plies, actions, seed, simulations):

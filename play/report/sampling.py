@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from games import get_game
+from games.movers import Movers, Signs
 from games.spec import Game
 from play.games.reading import PAGE, GamesFile
 from play.report.bins import Binned
 from protocol.records import BadRecord, GameRecord
 from runtime.roots import RootSums
 from runtime.stored_games import Stored
-from runtime.stretches import Movers, Stretch
+from runtime.stretches import Stretch
 
 VALUE_BINS = 20
 """Bins of the root value over [-1, 1]."""
@@ -80,7 +81,7 @@ def opening_plies(game: Game) -> int:
 def take_sample(games: GamesFile, binned: Binned, most: int) -> Sample:
     """At most `most` games a bin are read, a page at a time."""
     game = get_game(games.game)
-    movers, plies = Movers(game), opening_plies(game)
+    movers_of, plies = Movers(game), opening_plies(game)
     sums, damaged = [Sampled() for _ in binned.bins], 0
     for stored in _read(games, _chosen(binned, most)):
         one = sums[binned.of_version(stored.version_max)]
@@ -88,11 +89,11 @@ def take_sample(games: GamesFile, binned: Binned, most: int) -> Sample:
             continue
         try:
             record = stored.record(game)
-            first_mover = movers(record.start)
+            movers = movers_of(record.start, record.actions)
         except (BadRecord, ValueError):
             damaged += 1
             continue
-        add(one, record, first_mover, plies)
+        add(one, record, movers, plies)
         one.ages += _age(stored.seq, record, binned.first_game)
     return Sample(sums, damaged, plies)
 
@@ -110,12 +111,12 @@ def _read(games: GamesFile, numbers: list[int]) -> Iterator[Stored]:
         yield from games.numbered(numbers[begin : begin + PAGE])
 
 
-def add(sums: Sampled, record: GameRecord, first_mover: int, plies: int) -> None:
-    """Count a game. `plies`: how many make its opening; `first_mover`: +1 if the first player begins."""
-    sums.stretch.add(record, first_mover)
+def add(sums: Sampled, record: GameRecord, movers: Signs, plies: int) -> None:
+    """Count a game. `plies`: how many make its opening; `movers` int8[plies of the game]: +1 where the first
+    player moves, else -1."""
+    sums.stretch.add(record, movers)
     sums.openings.add(record.start.encode() + b"|" + record.actions[:plies].tobytes())
     at = np.clip(((record.root_values + 1) * VALUE_BINS / 2).astype(np.int64), 0, VALUE_BINS - 1)
-    movers = np.where(np.arange(record.plies) % 2, -first_mover, first_mover)
     sums.values += np.bincount(at, minlength=VALUE_BINS)
     sums.value_sums += np.bincount(at, record.root_values, VALUE_BINS)
     sums.outcome_sums += np.bincount(at, movers * record.outcome, VALUE_BINS).astype(np.int64)

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from twice import GAME as TWICE
 
 from client.resigning import Resigning
 from client.self_play import Player, play_game
 from games import get_game
+from games.movers import Movers
 from games.spec import RESIGNATION
 from protocol.errors import Code
 from protocol.records import PLAYED_ON, BadRecord, GameRecord, from_bytes, to_bytes
@@ -110,6 +112,26 @@ def test_nobody_gives_up_before_the_trainer_names_a_threshold() -> None:
         ]
         assert len(resigned) > 3
         assert all(record.root_values[-1] <= highest for record in resigned)
+
+
+def test_who_gives_up_with_a_move_after_which_he_moves_again_has_lost_too() -> None:
+    """The side that made the last move loses, whoever's turn it is after it; the trainer sees it alike."""
+    settings = resolve(
+        SelfPlaySettings(simulations=1, root="gumbel", resign_value=-0.2, resign_mistakes=0.0), TWICE
+    )
+    verifier, movers, seen = Verifier(TWICE), Movers(TWICE), set()
+    for number in range(60):
+        record = asyncio.run(play_game(TWICE, settings, Despairing(), Player(3).rng(number)))
+        assert verifier.check(record, Expected.of(settings, TWICE), 0) is None
+        if record.reason == RESIGNATION:
+            signs = movers(record.start, np.append(record.actions, np.uint16(0)))
+            assert record.outcome == -signs[-2]
+            turned = dataclasses.replace(record, outcome=-record.outcome)
+            rejection = verifier.check(turned, Expected.of(settings, TWICE), 0)
+            assert rejection is not None
+            assert rejection.code == Code.WRONG_OUTCOME
+            seen.add(bool(signs[-1] == signs[-2]))
+    assert seen == {True, False}
 
 
 def test_an_opening_cannot_be_resigned() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
+
+from twice import NAME as TWICE
 
 Board = list[int | None]
 """Who has a stone on each cell, row by row from the bottom left: 0 the first player, 1 the second."""
@@ -75,11 +78,74 @@ class NaiveStones:
         return planes
 
 
-def naive_game(name: str) -> NaiveStones:
+@dataclass
+class NaiveTwice:
+    """The twin of `twice`: who places a stone beside exactly two moves again, more stones win."""
+
+    boards: list[Board] = field(default_factory=lambda: [[None] * 8])
+    movers: list[int] = field(default_factory=lambda: [0])
+
+    @property
+    def mover(self) -> int:
+        return self.movers[-1]
+
+    def legal(self) -> list[int]:
+        return [cell for cell in range(8) if self.boards[-1][cell] is None]
+
+    def beside(self, cell: int) -> list[int]:
+        row, col = divmod(cell, 4)
+        near = [(row, col - 1), (row, col + 1), (row - 1, col), (row + 1, col)]
+        return [4 * r + c for r, c in near if 0 <= r < 2 and 0 <= c < 4]
+
+    def play(self, action: int) -> None:
+        board = list(self.boards[-1])
+        stones = sum(board[cell] is not None for cell in self.beside(action))
+        board[action] = self.mover
+        self.boards.append(board)
+        self.movers.append(self.mover if stones == 2 else 1 - self.mover)
+
+    def end(self) -> tuple[str, int] | None:
+        """(name of the reason, outcome for the first player), None while the game goes on."""
+        board, mover = self.boards[-1], self.mover
+        if None in board:
+            return None
+        mine, his = board.count(mover), board.count(1 - mover)
+        name = "as_many_stones" if mine == his else "more_stones" if mine > his else "fewer_stones"
+        first, second = board.count(0), board.count(1)
+        return name, (first > second) - (first < second)
+
+    def planes(self, history: int) -> list[list[int]]:
+        """[4 * history][cells]: own stones, the other's, a stone to the left, a stone to the right."""
+        planes = []
+        for back in range(history):
+            board = self.boards[-1 - back] if back < len(self.boards) else [None] * 8
+            planes += [[int(owner == player) for owner in board] for player in (self.mover, 1 - self.mover)]
+            planes.append([int(cell % 4 > 0 and board[cell - 1] is not None) for cell in range(8)])
+            planes.append([int(cell % 4 < 3 and board[cell + 1] is not None) for cell in range(8)])
+        return planes
+
+
+@functools.cache
+def twice_outcome(board: tuple[int | None, ...], mover: int) -> int:
+    """Outcome of `twice` for the first player when both play best: by retrograde analysis, from full boards
+    back."""
+    if None not in board:
+        return (board.count(0) > board.count(1)) - (board.count(0) < board.count(1))
+    outcomes = []
+    for cell in (cell for cell in range(8) if board[cell] is None):
+        after = NaiveTwice([list(board)], [mover])
+        after.play(cell)
+        outcomes.append(twice_outcome(tuple(after.boards[-1]), after.mover))
+    return max(outcomes) if mover == 0 else min(outcomes)
+
+
+def naive_game(name: str) -> NaiveStones | NaiveTwice:
     """A new game of the twin called `name`."""
+    if name == TWICE:
+        return NaiveTwice()
     if name == "tic_tac_toe":
         return NaiveStones(rows=3, cols=3, run=3, drop=False, win_name="line")
     return NaiveStones(rows=6, cols=7, run=4, drop=True, win_name="four")
 
 
-NAIVE_NAMES = ("tic_tac_toe", "connect_four")
+NAIVE_NAMES = ("tic_tac_toe", "connect_four", TWICE)

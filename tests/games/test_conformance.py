@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from naive_games import NAIVE_NAMES, naive_game
 from playouts import bits, child_of, features, legal, playouts, replay, scalars
+from twice import NAME as TWICE
 
 from games import GAME_NAMES, Game, get_game
+from games.movers import Movers
 from games.spec import PLY_CAP, outcome_for_first_player
 
 HISTORIES = (1, 3)
 
 
-@pytest.fixture(params=GAME_NAMES)
+@pytest.fixture(params=[*GAME_NAMES, TWICE])
 def game(request: pytest.FixtureRequest) -> Game:
     return get_game(request.param)
 
@@ -55,15 +59,15 @@ def test_legal_actions_are_in_range_distinct_and_repeatable(game: Game) -> None:
             assert actions == legal(game, playout.line, n)
 
 
-def test_playing_leaves_the_parent_and_turns_the_side(game: Game) -> None:
-    """The parent is as before, the child is the other side's, and the same move makes the same child."""
+def test_playing_leaves_the_parent_as_it_was(game: Game) -> None:
+    """The same move makes the same child, in which it is a player's turn."""
     for playout in playouts(game.name):
         for ply, action in enumerate(playout.actions):
             parent = playout.line[ply].copy()
             child = child_of(game, parent, action)
             assert np.array_equal(parent, playout.line[ply])
             assert np.array_equal(child, playout.line[ply + 1])
-            assert game.rules.side_to_move(child) == 1 - game.rules.side_to_move(parent) == (ply + 1) % 2
+            assert game.rules.side_to_move(child) in (0, 1)
 
 
 def test_every_game_ends(game: Game) -> None:
@@ -86,14 +90,13 @@ def test_a_search_never_ends_a_game_later_than_the_rules(game: Game) -> None:
 
 
 def test_values_and_outcomes_convert_both_ways(game: Game) -> None:
-    """A loss of the side to move is a win of the player who moved last."""
+    """What the side to move has won, the other one has lost."""
     for playout in playouts(game.name):
         value = game.end_reasons[playout.reason].value
         side = int(game.rules.side_to_move(playout.line[-1]))
         outcome = outcome_for_first_player(value, side)
         assert outcome_for_first_player(outcome, side) == value
-        if value == -1:
-            assert outcome == (1 if len(playout.actions) % 2 == 1 else -1)
+        assert outcome == (value if side == 0 else -value)
 
 
 def test_positions_survive_their_text(game: Game) -> None:
@@ -169,34 +172,39 @@ def test_features_are_those_of_the_naive_twin(name: str, history: int) -> None:
 def test_a_line_may_begin_in_the_middle_of_a_game(name: str) -> None:
     """The first position of a line is in the features, and what came before it is not."""
     game = get_game(name)
+    planes = game.planes_per_position
     for playout in playouts(name):
         whole = features(game, playout.line, len(playout.line), 2)
         assert np.array_equal(features(game, playout.line[-2:], 2, 2), whole)
         late = features(game, playout.line[-1:], 1, 2)
-        assert np.array_equal(bits(game, late, 2)[:2], bits(game, whole, 2)[:2])
-        assert not bits(game, late, 2)[2:].any()
+        assert np.array_equal(bits(game, late, 2)[:planes], bits(game, whole, 2)[:planes])
+        assert not bits(game, late, 2)[planes:].any()
 
 
 @pytest.mark.parametrize("name", NAIVE_NAMES)
 def test_the_board_is_turned_to_the_side_to_move(name: str) -> None:
-    """What was own before a move is the other's after it, and one new stone is the other's too."""
+    """Who moves sees his own stones first: after a move that turns the sides, what was own is the other's.
+    One stone comes, and is the mover's."""
     game = get_game(name)
     for playout in playouts(name):
         for n in range(1, len(playout.line)):
-            own, other = bits(game, features(game, playout.line, n, 1), 1)
-            next_own, next_other = bits(game, features(game, playout.line, n + 1, 1), 1)
-            assert np.array_equal(next_own, other)
-            assert (next_other >= own).all()
-            assert next_other.sum() == own.sum() + 1
+            own, other = bits(game, features(game, playout.line, n, 1), 1)[:2]
+            after = bits(game, features(game, playout.line, n + 1, 1), 1)[:2]
+            turned = game.rules.side_to_move(playout.line[n]) != game.rules.side_to_move(playout.line[n - 1])
+            next_own, next_other = after[::-1] if turned else after
+            assert np.array_equal(next_other, other)
+            assert (next_own >= own).all()
+            assert next_own.sum() == own.sum() + 1
 
 
 def test_symmetries_are_permutations(game: Game) -> None:
-    """Each names every cell and every action once, and none is the identity or another's copy."""
+    """Each names every cell, action and plane once, and none is the identity or another's copy."""
     maps = [tuple(symmetry.cells) for symmetry in game.symmetries]
     assert len({*maps, tuple(range(game.cells))}) == len(maps) + 1
     for symmetry in game.symmetries:
         assert sorted(symmetry.cells.tolist()) == list(range(game.cells))
         assert sorted(symmetry.actions.tolist()) == list(range(game.actions))
+        assert sorted(game.plane_map(symmetry, 3).tolist()) == list(range(game.bit_planes(3)))
 
 
 def test_the_rules_do_not_see_symmetries(game: Game) -> None:
@@ -210,5 +218,28 @@ def test_the_rules_do_not_see_symmetries(game: Game) -> None:
                 planes, mapped_planes = (
                     bits(game, features(game, line, n, 2), 2) for line in (playout.line, mapped)
                 )
-                assert np.array_equal(mapped_planes[:, symmetry.cells], planes)
+                turned = game.plane_map(symmetry, 2)
+                assert np.array_equal(mapped_planes[turned[:, None], symmetry.cells], planes)
             assert game.rules.end_reason(mapped, n, len(mapped_actions), False) == playout.reason
+
+
+def test_movers_are_those_of_the_positions(game: Game) -> None:
+    """From the usual start, and from any position that a game comes to."""
+    movers = Movers(game)
+    for playout in playouts(game.name):
+        signs = [1 - 2 * int(game.rules.side_to_move(state)) for state in playout.line]
+        for ply in (0, len(playout.actions) // 2):
+            start = game.notation.state_to_text(playout.line[ply])
+            actions = np.array(playout.actions[ply:], np.uint16)
+            assert movers(start, actions).tolist() == signs[ply:-1]
+    with pytest.raises(ValueError, match=r"\w \w"):
+        movers("nonsense", actions)
+
+
+def test_in_the_game_of_tests_players_move_twice() -> None:
+    """Else it would test nothing: both do, and after the last move it is sometimes the winner's turn."""
+    found, again = get_game(TWICE), Movers(get_game(TWICE))
+    rows = [again("", np.array(playout.actions, np.uint16)).tolist() for playout in playouts(TWICE)]
+    pairs = {pair for row in rows for pair in itertools.pairwise(row)}
+    assert pairs == {(1, 1), (1, -1), (-1, 1), (-1, -1)}
+    assert {found.end_reasons[playout.reason].value for playout in playouts(TWICE)} == {1, 0, -1}

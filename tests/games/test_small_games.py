@@ -77,12 +77,13 @@ def test_connect_four_has_the_published_counts(depth: int, sequences: int) -> No
 
 @pytest.mark.parametrize("name", NAIVE_NAMES)
 def test_random_games_go_as_in_the_naive_twin(name: str) -> None:
-    """Legal actions, end, reason and outcome agree at every position."""
+    """Legal actions, whose turn it is, end, reason and outcome agree at every position."""
     game = get_game(name)
     for playout in playouts(name):
         twin = naive_game(name)
         for n, action in enumerate(playout.actions, start=1):
             assert legal(game, playout.line, n) == twin.legal()
+            assert game.rules.side_to_move(playout.line[n - 1]) == twin.mover
             assert twin.end() is None
             twin.play(action)
         value = game.end_reasons[playout.reason].value

@@ -34,10 +34,15 @@ def minimax(
     for action in legal:
         child = np.zeros_like(states[-1])
         game.rules.play(states[-1], action, child)
-        value = -minimax(game, [*states, child], ply + 1, depth - 1, evaluate, noisy)
+        value = minimax(game, [*states, child], ply + 1, depth - 1, evaluate, noisy)
+        value = value if same_mover(game, states[-1], child) else -value
         best = value if best is None else max(best, value)
     assert best is not None
     return best
+
+
+def same_mover(game: Game, state: np.ndarray, child: np.ndarray) -> bool:
+    return int(game.rules.side_to_move(state)) == int(game.rules.side_to_move(child))
 
 
 def chess_value(game: Game, state: np.ndarray) -> int:
@@ -75,6 +80,36 @@ def windows_value(game: Game, state: np.ndarray) -> int:
                     if mine not in text:
                         total -= WINDOW_WEIGHTS[text.count(his)]
     return total
+
+
+def greedy_score(game: Game, states: list[np.ndarray], action: int) -> int:
+    """What an action is worth to who plays it and looks no further than a win with the next move; a game in
+    which nothing is counted."""
+    child = np.zeros_like(states[-1])
+    game.rules.play(states[-1], action, child)
+    sign = 1 if same_mover(game, states[-1], child) else -1
+    value, replies = end_of(game, [*states, child])
+    if value is not None:
+        return sign * value * WIN
+    for reply in replies:
+        last = np.zeros_like(child)
+        game.rules.play(child, reply, last)
+        after, _ = end_of(game, [*states, child, last])
+        if after is not None and (after if same_mover(game, child, last) else -after) > 0:
+            return sign * WIN
+    return 0
+
+
+def end_of(game: Game, states: list[np.ndarray]) -> tuple[int | None, list[int]]:
+    """(value of the last state for its side to move, None while the game goes on; its legal actions)."""
+    actions, line = np.zeros(game.max_legal, np.uint16), np.array(states)
+    count = game.rules.legal_actions(line, len(states), actions)
+    reason = game.rules.end_reason(line, len(states), count, False)
+    return game.end_reasons[reason].value if reason else None, actions[:count].tolist()
+
+
+def nothing(game: Game, state: np.ndarray) -> int:
+    return 0
 
 
 def never(game: Game, state: np.ndarray, action: int) -> bool:

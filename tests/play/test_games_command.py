@@ -13,10 +13,13 @@ import chess.pgn
 import numpy as np
 import pytest
 from games_runs import entry, records, store_run
+from twice import GAME as TWICE
 
 from games import GAME_NAMES, get_game
+from games.movers import Movers
 from play.games.command import main
 from play.games.counting import count
+from play.games.export import as_text
 from play.games.reading import PAGE, Range, games_file
 from protocol.records import PER_PLY
 from runtime.exits import Exit, Fatal
@@ -157,6 +160,20 @@ def test_other_games_are_exported_in_the_same_shape(run: Path, monkeypatch, caps
     assert sum("%value" in line for line in text.splitlines()) == record.plies
 
 
+def test_exported_moves_are_numbered_by_whose_they_are() -> None:
+    """The number rises when the first player's turn comes, and stays while anybody moves on."""
+    record = records(TWICE.name, 1)[0]
+    text = as_text(TWICE, {"Result": "*"}, record).splitlines()
+    numbers = [line.split()[0] for line in text if "%value" in line]
+    wanted, number, before = [], 0, -1
+    for sign in Movers(TWICE)("", record.actions).tolist():
+        number += sign == 1 != before
+        wanted.append(f"{number}." if sign == 1 else f"{number}...")
+        before = sign
+    assert numbers == wanted
+    assert len(set(numbers)) < len(numbers)
+
+
 @pytest.mark.parametrize("name", GAME_NAMES)
 def test_honest_games_verify(name: str, tmp_path: Path, monkeypatch, capsys) -> None:
     """Every stored game is found whole and by the rules."""
@@ -165,9 +182,15 @@ def test_honest_games_verify(name: str, tmp_path: Path, monkeypatch, capsys) -> 
     assert capsys.readouterr().out == "4 games checked, 0 bad\n"
 
 
-def test_a_resigned_game_is_checked_as_what_it_is(tmp_path: Path, monkeypatch, capsys) -> None:
-    """Good if who made the last move loses; bad with another outcome, or where the rules ended the game."""
-    found = records("connect_four", 3)
+@pytest.mark.parametrize(("name", "turns"), [("connect_four", True), (TWICE.name, True), (TWICE.name, False)])
+def test_a_resigned_game_is_checked_as_what_it_is(
+    name: str, turns: bool, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """Good if who made the last move loses, whoever moves next (`turns`: the other one); bad with another
+    outcome, or where the rules ended the game."""
+    movers = Movers(get_game(name))
+    signs = {record.uid: movers("", record.actions).tolist() for record in records(name, 30)}
+    found = [one for one in records(name, 30) if (signs[one.uid][-1] != signs[one.uid][-2]) is turns][:3]
     rest = [len(record.visits) - int(record.visited[-1]) for record in found]
     given_up = [
         dataclasses.replace(
@@ -176,13 +199,13 @@ def test_a_resigned_game_is_checked_as_what_it_is(tmp_path: Path, monkeypatch, c
             visits=record.visits[:visits],
             visit_actions=record.visit_actions[:visits],
             reason="resignation",
-            outcome=1 if record.plies % 2 else -1,
+            outcome=-signs[record.uid][-2],
         )
         for record, visits in zip(found, rest, strict=True)
     ]
     wrong = dataclasses.replace(given_up[1], outcome=-given_up[1].outcome)
     over = dataclasses.replace(found[2], reason="resignation")
-    run = store_run(tmp_path / "r", "connect_four", [entry(game) for game in (given_up[0], wrong, over)])
+    run = store_run(tmp_path / "r", name, [entry(game) for game in (given_up[0], wrong, over)])
     assert azplay_games(monkeypatch, run, "verify") == Exit.BAD_DATA
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines[:-1]] == ["game 2", "game 3"]

@@ -7,10 +7,22 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from naive_search import chess_noisy, chess_value, minimax, never, windows_value
+from naive_games import naive_game, twice_outcome
+from naive_search import (
+    chess_noisy,
+    chess_value,
+    greedy_score,
+    minimax,
+    never,
+    nothing,
+    same_mover,
+    windows_value,
+)
+from playouts import playouts
+from twice import GAME as TWICE
 
 from games import get_game
-from games.spec import Game
+from games.spec import Game, outcome_for_first_player
 from play.lines import GameLine, line_of
 from play.match.compiled import kernels_for
 from play.match.openings import random_openings
@@ -55,7 +67,8 @@ def assert_same_as_minimax(
     for one in legal:
         child = np.zeros_like(line.state)
         game.rules.play(line.state, one, child)
-        values[int(one)] = -minimax(game, [*line.states, child], 1, depth - 1, evaluate, noisy)
+        value_after = minimax(game, [*line.states, child], 1, depth - 1, evaluate, noisy)
+        values[int(one)] = value_after if same_mover(game, line.state, child) else -value_after
     assert value == max(values.values()) == values[action]
 
 
@@ -69,6 +82,47 @@ def test_small_games_alphabeta_finds_what_plain_minimax_finds(name: str, depth: 
     game = get_game(name)
     for opening in random_openings(game, 3, plies, seed=3):
         assert_same_as_minimax(opening.line(game), depth, windows_value, never)
+
+
+def twice_lines() -> list[tuple[GameLine, int]]:
+    """Positions of random games in which players move twice, and what each is worth to the side to move."""
+    found = []
+    for playout in playouts(TWICE.name):
+        line, twin = GameLine(TWICE), naive_game(TWICE.name)
+        for action in playout.actions:
+            line.play(action)
+            twin.play(action)
+            if twin.end() is None:
+                outcome = twice_outcome(tuple(twin.boards[-1]), twin.mover)
+                found.append(
+                    (line_of(TWICE, "", line.moves_text()), outcome_for_first_player(outcome, twin.mover))
+                )
+    return found
+
+
+def test_alphabeta_knows_whose_move_it_is() -> None:
+    """Where players move twice, a search to the end finds the value of retrograde analysis, and one of three
+    plies what plain minimax finds."""
+    for line, value in twice_lines():
+        assert np.sign(alphabeta(TWICE, line, 8, line.legal_actions())[1]) == value
+        assert_same_as_minimax(line, 3, nothing, never)
+
+
+def test_rollouts_and_greedy_know_whose_move_it_is() -> None:
+    """Few empty cells are seen to the end by rollouts; greedy thinks one move ahead, as its twin does."""
+    kernels = kernels_for(TWICE.name)
+    for line, value in twice_lines():
+        if len(line.legal_actions()) <= 4:
+            assert np.round(chosen(TWICE, "rollouts:4000", line).value or 0) == value
+        states, actions, scores = (
+            np.zeros((line.ply + 3, 3), np.uint64),
+            np.zeros(8, np.uint16),
+            np.zeros(8, np.int64),
+        )
+        states[: line.ply + 1] = line.states
+        count = kernels.greedy_scores(states, line.ply + 1, actions, actions.copy(), actions.copy(), scores)
+        wanted = [greedy_score(TWICE, list(line.states), one) for one in line.legal_actions().tolist()]
+        assert scores[:count].tolist() == wanted
 
 
 def test_heuristics_are_what_the_board_says_for_either_side() -> None:

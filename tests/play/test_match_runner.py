@@ -155,6 +155,17 @@ def test_judge_gives_a_win_when_both_agree_long_enough() -> None:
     assert judge.verdict(line) is None
 
 
+def test_a_player_who_moves_many_times_in_a_row_agrees_with_himself_only() -> None:
+    """The other one has to be heard too."""
+    judge, line = Judge(Adjudication(win_value=0.9, win_plies=3, draw_plies=3, draw_from=0)), GameLine(CHESS)
+    for value in (0.95, 0.0):
+        for side in (0, 0, 0):
+            judge.heard(value, side)
+            assert judge.verdict(line) is None
+        judge.heard(-value, 1)
+        assert judge.verdict(line) == ((1, WON) if value else (0, DRAWN))
+
+
 def test_judge_gives_a_draw_only_late_and_for_level_values() -> None:
     line = GameLine(CHESS)
     early, late = (Judge(Adjudication(draw_plies=3, draw_from=ply)) for ply in (10, 0))

@@ -15,6 +15,8 @@ from games_runs import records
 from report_runs import copies, figures, whole_run
 from torch.utils.tensorboard import SummaryWriter
 
+from games import get_game
+from games.movers import Movers
 from play.games.counting import count
 from play.games.reading import games_file
 from play.report.bins import Bin, first_games, merged, read_bins
@@ -76,7 +78,8 @@ def test_sums_of_a_game_are_those_of_plain_loops() -> None:
     (record,) = records("connect_four", 1)
     record = dataclasses.replace(record, outcome=-1)
     found, at = Sampled(), 0
-    add(found, record, 1, 4)
+    movers = np.random.default_rng(3).choice(np.array([-1, 1], np.int8), record.plies)
+    add(found, record, movers, 4)
     wanted = []
     for visited in record.visited.tolist():
         visits = record.visits[at : at + visited].tolist()
@@ -87,7 +90,7 @@ def test_sums_of_a_game_are_those_of_plain_loops() -> None:
     assert found.mean_visited == record.visited.sum() / record.plies
     outcomes = np.zeros(20, np.int64)
     for ply, value in enumerate(record.root_values.tolist()):
-        outcomes[min(19, int((value + 1) * 10))] += -1 if ply % 2 == 0 else 1
+        outcomes[min(19, int((value + 1) * 10))] += -int(movers[ply])
     assert found.outcome_sums.tolist() == outcomes.tolist()
     assert found.openings == {b"|" + record.actions[:4].tobytes()}
 
@@ -96,9 +99,10 @@ def test_honest_values_lie_on_the_line() -> None:
     """A root of +0.5 in games of which three quarters are won."""
     (record,) = records("connect_four", 1)
     one = Sampled()
-    values = np.where(np.arange(record.plies) % 2, -0.51, 0.51).astype(np.float32)
+    movers = Movers(get_game("connect_four"))(record.start, record.actions)
+    values = (0.51 * movers).astype(np.float32)
     for outcome in [1] * 30 + [-1] * 10:
-        add(one, dataclasses.replace(record, root_values=values, outcome=outcome), 1, 4)
+        add(one, dataclasses.replace(record, root_values=values, outcome=outcome), movers, 4)
     said, came = calibration([one])
     assert said == pytest.approx([-0.51, 0.51], abs=1e-3)
     assert came == [-0.5, 0.5]

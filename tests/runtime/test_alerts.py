@@ -12,7 +12,7 @@ from bench.random_games import random_game
 from games import get_game
 from runtime.alerts import Lesson, Signs, find_alerts
 from runtime.roots import RootSums
-from runtime.stretches import Movers, Stretch
+from runtime.stretches import Stretch
 
 
 def stretch(draws: float = 0.2, *, games: int = 100, plies: int = 80, **reasons: int) -> Stretch:
@@ -145,23 +145,16 @@ def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
 
 
 def test_a_stretch_counts_values_as_the_first_player_sees_them() -> None:
-    """+1 for the side to move is right for it when it wins, in both colours and whoever begins."""
+    """+1 for the side to move is right for it when it wins, whoever moves how often."""
     record = random_game(get_game("chess"), np.random.default_rng(0), simulations=20, max_plies=9)
     sure = np.array([1, -1, 0.5, -1, -1, 1, 1, 1, 1], np.float32)
     record = dataclasses.replace(record, root_values=sure, outcome=1)
-    found = Stretch()
-    found.add(record)
+    found, in_turn = Stretch(), np.array([1, -1, 1, -1, 1, -1, 1, -1, 1], np.int8)
+    found.add(record, in_turn)
     assert (found.games, found.plies, found.values, found.untrained) == (1, 9, 5, 1)
     assert (found.saturated, found.saturated_wrong) == (4, 1)
-    found.add(record, -1)
+    found.add(record, -in_turn)
     assert (found.saturated, found.saturated_wrong) == (8, 4)
     assert (found.saturated_share, found.wrong_share, found.draw_share) == (0.8, 0.5, 0.0)
-
-
-def test_movers_know_who_begins_from_a_position() -> None:
-    """In chess a start position may have Black to move."""
-    movers = Movers(get_game("chess"))
-    assert movers("") == 1
-    assert movers("4k3/8/8/8/8/8/8/4K2R b - - 0 1") == -1
-    with pytest.raises(ValueError):
-        movers("nonsense")
+    found.add(record, np.ones(9, np.int8))
+    assert (found.saturated, found.saturated_wrong) == (12, 7)

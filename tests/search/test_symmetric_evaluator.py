@@ -6,6 +6,7 @@ import asyncio
 
 import numpy as np
 import pytest
+from twice import NAME as TWICE
 
 from games import get_game
 from games.spec import Game
@@ -39,7 +40,10 @@ class Numbers:
         return Evaluation(leaf.actions.astype(np.float32), 0.5)
 
 
-@pytest.mark.parametrize(("name", "actions"), [("tic_tac_toe", [0, 5, 6]), ("connect_four", [0, 0, 2, 5, 1])])
+@pytest.mark.parametrize(
+    ("name", "actions"),
+    [("tic_tac_toe", [0, 5, 6]), ("connect_four", [0, 0, 2, 5, 1]), (TWICE, [0, 2, 1, 7, 4])],
+)
 def test_the_network_sees_the_game_with_its_moves_moved(name: str, actions: list[int]) -> None:
     game = get_game(name)
     seen = SymmetricEvaluator(Numbers(), game, HISTORY, np.random.default_rng(0))

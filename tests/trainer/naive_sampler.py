@@ -69,6 +69,9 @@ def naive_symmetry(
     """Features of the board after a symmetry (boards of at most 64 cells)."""
     out = words.copy()
     for plane in range(game.bit_planes(history)):
+        position, kind = divmod(plane, game.planes_per_position)
+        moved = kind if symmetry.planes is None else int(symmetry.planes[kind])
         cells = [i for i in range(game.cells) if int(words[plane]) >> i & 1]
-        out[plane] = np.uint64(sum(1 << int(symmetry.cells[i]) for i in cells))
+        turned = sum(1 << int(symmetry.cells[i]) for i in cells)
+        out[position * game.planes_per_position + moved] = np.uint64(turned)
     return out

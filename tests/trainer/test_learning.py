@@ -392,7 +392,7 @@ def test_setting_out_of_range_is_named(name: str, value: float) -> None:
 def test_symmetries_are_seen_by_default_where_there_are_any(tmp_path: Path) -> None:
     """`auto` and `on` see tic-tac-toe through its eight symmetries, `off` as it stands."""
     maps = [
-        len(learning(tmp_path / mode, symmetric=mode)._sampler._cell_maps) for mode in ("auto", "on", "off")
+        len(learning(tmp_path / mode, symmetric=mode)._sampler._maps.cells) for mode in ("auto", "on", "off")
     ]
     assert maps == [8, 8, 1]
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from games.movers import Signs
 from protocol.records import PLAYED_ON, GameRecord
 from trainer.resign_threshold import ResignThreshold, trial_of
 
@@ -19,7 +20,6 @@ def record(
     outcome: int,
     *,
     flag: int = PLAYED_ON,
-    start: str = "",
     searched: list[int] | None = None,
 ) -> GameRecord:
     """A game of which nothing matters but its root values and its outcome."""
@@ -28,22 +28,21 @@ def record(
     visited = np.asarray(searched, np.uint16) if searched else np.ones(plies, np.uint16)
     nothing = np.zeros(plies, np.uint16)
     return GameRecord(
-        bytes(16), "chess", start, 512, 8, nothing, visited, nothing, nothing, root_values,
+        bytes(16), "chess", "", 512, 8, nothing, visited, nothing, nothing, root_values,
         np.full(plies, flag | 1, np.uint8), np.zeros(plies, np.uint32), outcome, "checkmate",
     )  # fmt: skip
 
 
-def first_mover(start: str) -> int:
-    return -1 if start == "black" else 1
+def in_turn(start: str, actions: npt.NDArray[np.uint16]) -> Signs:
+    """Players who alternate; the first one begins."""
+    return np.where(np.arange(len(actions)) % 2, -1, 1).astype(np.int8)
 
 
-def naive_trial(game: GameRecord, threshold: float) -> tuple[bool, bool]:
+def naive_trial(game: GameRecord, movers: list[int], threshold: float) -> tuple[bool, bool]:
     """The twin: ply by ply, is it resigned and was that a mistake?"""
-    mover = first_mover(game.start)
     for ply in range(game.plies - 1):
         if game.visited[ply] and float(game.root_values[ply]) <= threshold:
-            return True, mover * game.outcome >= 0
-        mover = -mover
+            return True, movers[ply] * game.outcome >= 0
     return False, False
 
 
@@ -51,17 +50,17 @@ def naive_trial(game: GameRecord, threshold: float) -> tuple[bool, bool]:
     values=st.lists(st.sampled_from([-1.0, -0.95, -0.9, -0.5, 0.0, 0.9]), min_size=1, max_size=8),
     searched=st.lists(st.integers(0, 1), min_size=8, max_size=8),
     outcome=st.sampled_from([-1, 0, 1]),
-    start=st.sampled_from(["", "black"]),
+    movers=st.lists(st.sampled_from([-1, 1]), min_size=8, max_size=8),
 )
 def test_a_trial_agrees_with_its_twin(
-    values: list[float], searched: list[int], outcome: int, start: str
+    values: list[float], searched: list[int], outcome: int, movers: list[int]
 ) -> None:
-    """For every threshold: who would have given up first, and what became of that side."""
-    game = record(values, outcome, start=start, searched=searched[: len(values)])
+    """For every threshold and whoever moves: who would have given up first, and what became of that side."""
+    game = record(values, outcome, searched=searched[: len(values)])
     thresholds = np.array([-0.4, -0.9, -0.93, -0.95, -1.0], np.float32).astype(np.float64)
-    trial = trial_of(game, first_mover(start), thresholds)
+    trial = trial_of(game, np.array(movers[: len(values)], np.int8), thresholds)
     found = list(zip(trial.resigned.tolist(), trial.mistaken.tolist(), strict=True))
-    assert found == [naive_trial(game, threshold) for threshold in thresholds]
+    assert found == [naive_trial(game, movers, threshold) for threshold in thresholds]
 
 
 LOST, SAVED = record([0.0, 0.2, -0.9, 0.9], -1), record([0.0, 0.2, -0.9, 0.9], 0)
@@ -70,7 +69,7 @@ LOST, SAVED = record([0.0, 0.2, -0.9, 0.9], -1), record([0.0, 0.2, -0.9, 0.9], 0
 
 def test_the_first_threshold_comes_after_twenty_games_without_a_mistake() -> None:
     """A limit of 5 % can be told no sooner; then it is the highest at which those games would have ended."""
-    threshold = ResignThreshold(-0.5, 0.05, first_mover)
+    threshold = ResignThreshold(-0.5, 0.05, in_turn)
     found = [threshold.on_game(LOST) for _ in range(20)]
     assert found == [0.0] * 19 + [-0.5]
     assert threshold.as_dict() == {"threshold": -0.5, "played_on": 20, "would_resign": 20, "mistakes": 0.0}
@@ -78,7 +77,7 @@ def test_the_first_threshold_comes_after_twenty_games_without_a_mistake() -> Non
 
 def test_mistakes_lower_the_threshold_below_them() -> None:
     """Games saved from -0.9 exclude that value, not those of greater despair."""
-    threshold = ResignThreshold(-0.5, 0.05, first_mover)
+    threshold = ResignThreshold(-0.5, 0.05, in_turn)
     hopeless = record([0.0, 0.2, -0.99, 0.9], -1)
     for game in [hopeless] * 40 + [SAVED] * 10:
         found = threshold.on_game(game)
@@ -88,7 +87,7 @@ def test_mistakes_lower_the_threshold_below_them() -> None:
 
 def test_old_games_no_longer_count() -> None:
     """What an untrained network despaired of says nothing about a better one, and the other way round."""
-    threshold = ResignThreshold(-0.5, 0.05, first_mover, games=30)
+    threshold = ResignThreshold(-0.5, 0.05, in_turn, games=30)
     for _ in range(30):
         threshold.on_game(SAVED)
     assert threshold.threshold == 0.0
@@ -102,7 +101,7 @@ def test_old_games_no_longer_count() -> None:
 
 def test_only_games_that_were_played_on_count() -> None:
     """One that could have been resigned ended where it seemed lost: it cannot say whether it was."""
-    threshold = ResignThreshold(-0.5, 0.05, first_mover)
+    threshold = ResignThreshold(-0.5, 0.05, in_turn)
     for _ in range(100):
         assert threshold.on_game(record([0.0, 0.2, -0.9, 0.9], -1, flag=0)) == 0.0
     assert threshold.as_dict()["played_on"] == 0
@@ -110,7 +109,7 @@ def test_only_games_that_were_played_on_count() -> None:
 
 def test_a_threshold_that_stays_is_measured_too() -> None:
     """With a limit of 0 the setting counts; the share of mistakes is shown."""
-    threshold = ResignThreshold(-0.8, 0.0, first_mover)
+    threshold = ResignThreshold(-0.8, 0.0, in_turn)
     assert threshold.threshold == -0.8
     for game in (LOST, SAVED, SAVED, LOST):
         assert threshold.on_game(game) == -0.8
@@ -119,7 +118,7 @@ def test_a_threshold_that_stays_is_measured_too() -> None:
 
 def test_nobody_resigns_where_the_setting_is_off() -> None:
     """Whatever comes."""
-    threshold = ResignThreshold(0.0, 0.05, first_mover)
+    threshold = ResignThreshold(0.0, 0.05, in_turn)
     for _ in range(50):
         assert threshold.on_game(LOST) == 0.0
     assert (threshold.is_on, threshold.as_dict()) == (False, {})
@@ -148,7 +147,7 @@ def test_mistakes_stay_below_the_limit_while_the_network_changes(seed: int) -> N
     The network grows ever surer of itself, so that the threshold has to follow.
     """
     rng = np.random.default_rng(seed)
-    threshold = ResignThreshold(-0.5, 0.05, first_mover)
+    threshold = ResignThreshold(-0.5, 0.05, in_turn)
     resigned = mistaken = plies = saved = 0
     levels = []
     for number in range(6000):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutations import MUTATIONS, Mutation, repeated_action, with_entry
 from naive_verify import naive_verdict
+from twice import NAME as TWICE
 
 from bench.random_games import random_game
 from games import get_game
@@ -21,7 +22,7 @@ from trainer.verify import Expected, Verifier
 SETTINGS = SelfPlaySettings(simulations=100)
 NEWEST = 5
 
-GAMES = {name: get_game(name) for name in ("tic_tac_toe", "connect_four")}
+GAMES = {name: get_game(name) for name in ("tic_tac_toe", "connect_four", TWICE)}
 VERIFIERS = {name: Verifier(game) for name, game in GAMES.items()}
 
 

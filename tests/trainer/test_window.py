@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry, naive_words
+from twice import GAME as TWICE
 from unsearched import cheaply_searched, fully_searched, without_search
 
 from bench.random_games import random_game
@@ -21,9 +22,10 @@ from trainer.sampler import Sampler, Samples
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR = get_game("tic_tac_toe"), get_game("connect_four")
+ALL = (TIC_TAC_TOE, CONNECT_FOUR, TWICE)
 SAMPLERS = {
     (game.name, symmetric): Sampler(game, game.history, symmetric=symmetric)
-    for game in (TIC_TAC_TOE, CONNECT_FOUR)
+    for game in ALL
     for symmetric in (False, True)
 }
 
@@ -70,7 +72,7 @@ def test_oldest_games_go_first_and_whole(
         assert policy_of(samples, row) == pytest.approx(naive_policy(TIC_TAC_TOE, record, ply))
 
 
-@pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.name)
+@pytest.mark.parametrize("game", ALL, ids=lambda game: game.name)
 def test_samples_agree_with_the_slow_twin(game: Game) -> None:
     """Features, policy shares, outcomes and root values of all positions are those of a plain replay, and
     those of games that their length ended are marked."""
@@ -92,7 +94,7 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
         assert samples.capped[row] == (record.reason == PLY_CAP)
 
 
-@pytest.mark.parametrize("game", [TIC_TAC_TOE, CONNECT_FOUR], ids=lambda game: game.name)
+@pytest.mark.parametrize("game", ALL, ids=lambda game: game.name)
 def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
     """Through each symmetry, cells and actions go where its tables say; the outcome stays."""
     window = Window(game, 100)

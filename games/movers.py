@@ -1,0 +1,62 @@
+"""Who makes each move of a game: found by playing it again under its rules, not by counting plies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from games.jit import specialise, unbound
+from games.spec import Game, Line
+
+KNOWN_STARTS = 1000
+"""Start positions remembered."""
+
+Signs = npt.NDArray[np.int8]
+MoversOf = Callable[[str, npt.NDArray[np.uint16]], Signs]
+"""What `Movers` is to its users."""
+
+play: Callable[..., Any] = unbound
+side_to_move: Callable[..., Any] = unbound
+
+
+def write_movers(line: Line, actions: npt.NDArray[np.uint16], signs: Signs) -> None:
+    """Write +1 for each of `actions` that is the first player's, -1 for each of the second's.
+
+    line   uint64[2, state_words]; row 0 is the start position, both are written over
+    signs  int8[len(actions)]
+    """
+    for ply in range(len(actions)):
+        here = ply & 1
+        signs[ply] = 1 if side_to_move(line[here]) == 0 else -1
+        play(line[here], actions[ply], line[1 - here])
+
+
+KERNELS: dict[str, Callable[..., Any]] = {"write_movers": write_movers}
+
+
+class Movers:
+    """Who makes each move of the games of one kind. Holds scratch space: use one per thread."""
+
+    def __init__(self, game: Game) -> None:
+        self._game = game
+        self._write = specialise(KERNELS, game.rules.bindings(), f"movers_{game.name}")["write_movers"]
+        self._line = np.zeros((2, game.state_words), np.uint64)
+        self._starts: dict[str, npt.NDArray[np.uint64]] = {}
+
+    def __call__(self, start: str, actions: npt.NDArray[np.uint16]) -> Signs:
+        """int8[plies]: +1 where the first player moves, -1 where the second does.
+
+        start    in the game's notation, as in a record; ValueError if it cannot be read
+        actions  uint16[plies] of a game under the rules (they are not checked again)
+        """
+        if start not in self._starts:
+            if len(self._starts) >= KNOWN_STARTS:
+                self._starts.clear()
+            self._starts[start] = self._game.notation.state_from_text(start)
+        self._line[0] = self._starts[start]
+        signs = np.zeros(len(actions), np.int8)
+        self._write(self._line, actions, signs)
+        return signs
