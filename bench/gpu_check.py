@@ -19,9 +19,9 @@ from bench.inference import Arrays, chess_like_batch
 from bench.inference import run as run_inference
 from games import get_game
 from games.spec import Game
-from net.architectures import PRESETS, build
+from net.architectures.network import Network
+from net.architectures.registry import build, named
 from net.inference import Inference
-from net.modules import Network
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta
 
@@ -35,7 +35,7 @@ WDL_LIMIT = 0.015
 def scrambled(preset: str, game: Game) -> Network:
     """A network whose answers differ from position to position: new ones are nearly uniform."""
     torch.manual_seed(1)
-    network: Network = build(PRESETS[preset], game, game.history).eval()
+    network: Network = build(named(preset), game, game.history).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.05)
@@ -62,7 +62,7 @@ def check(preset: str, device: str) -> list[str]:
     inference = Inference(game, game.history, device)
     wrong = []
     for version in (1, 2):  # the second is a swap of weights in a running engine
-        inference.use(network, WeightsMeta(game.name, game.history, PRESETS[preset], version=version))
+        inference.use(network, WeightsMeta(game.name, game.history, named(preset), version=version))
         batches = [chess_like_batch(game, rows, seed=version) for rows in ROWS]
         for first, second in itertools.pairwise(batches):
             tickets = [inference.submit(*first), inference.submit(*second)]  # two in flight

@@ -17,7 +17,7 @@ import torch
 from bench.turns import TURNS, Spread
 from games import get_game
 from games.spec import Game
-from net.architectures import PRESETS, build
+from net.architectures.registry import build, named
 from net.inference import Inference
 from net.weights import WeightsMeta
 
@@ -76,10 +76,10 @@ def run(presets: Sequence[str] = PRESETS_MEASURED, device: str = "cpu") -> dict[
     figures: dict[str, float | int] = {}
     for preset in presets:
         torch.manual_seed(0)
-        network = build(PRESETS[preset], game, game.history).eval()
+        network = build(named(preset), game, game.history).eval()
         begin = time.perf_counter()
         inference = Inference(game, game.history, device)
-        inference.use(network, WeightsMeta(game.name, game.history, PRESETS[preset]))
+        inference.use(network, WeightsMeta(game.name, game.history, named(preset)))
         figures[f"{preset}_load_s"] = round(time.perf_counter() - begin, 2)
         figures[f"{preset}_target_rows"] = inference.target_rows
         print(f"{preset}: {inference.device_name}, target {inference.target_rows} rows")

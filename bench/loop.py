@@ -62,14 +62,14 @@ def answer_rates(threads: int, rows: int) -> None:
     """The other end of `BareNetwork`."""
     from bench.inference import chess_like_batch
     from games import get_game
-    from net.architectures import PRESETS, build
+    from net.architectures.registry import build, named
     from net.inference import Inference
     from net.weights import WeightsMeta
 
     game = get_game("chess")
     inference = Inference(game, game.history, "cpu", threads=threads, target_rows=rows)
-    network = build(PRESETS[NET], game, game.history).eval()
-    inference.use(network, WeightsMeta(game.name, game.history, PRESETS[NET]))
+    network = build(named(NET), game, game.history).eval()
+    inference.use(network, WeightsMeta(game.name, game.history, named(NET)))
     batch = chess_like_batch(game, rows)
     for line in sys.stdin:
         began, done = time.perf_counter(), 0

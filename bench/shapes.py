@@ -1,7 +1,7 @@
 """Networks of several shapes, trained for as many steps on the games of one run: which learns most?
 
 `python -m bench.shapes runs/NAME 3x48 3x48,value_channels=16 4x64 [--steps 2000] [--seed 0]`; a shape is a
-preset or sizes, then fields of `net.architectures.Architecture`. For each: a step's time, positions a second
+preset or sizes, then fields of its architecture. For each: a step's time, positions a second
 in play, losses on a twentieth of the games that none was trained on, and errors where the right move is
 known. All see the same samples in the same order. Self-play would give each its own games: this says which
 shapes are worth a run, not what they reach.
@@ -24,7 +24,8 @@ import torch
 from bench.inference import chess_like_batch, measure
 from games import get_game
 from games.spec import Game
-from net.architectures import Architecture, build, named
+from net.architectures.registry import build, named
+from net.architectures.sizes import Architecture
 from net.inference import Inference
 from net.weights import load
 from play.nets import load_net
@@ -64,9 +65,10 @@ class Lessons:
 def shape(text: str) -> Architecture:
     """`3x48,value_channels=16`. Fatal(CONFIG) if it is none."""
     name, *changes = text.split(",")
-    kinds = {field.name: str(field.type) for field in fields(Architecture)}
     values: dict[str, Any] = {}
     try:
+        architecture = named(name)
+        kinds = {field.name: str(field.type) for field in fields(architecture)}
         for change in changes:
             key, _, value = change.partition("=")
             if key not in kinds:
@@ -74,7 +76,7 @@ def shape(text: str) -> Architecture:
             if kinds[key] == "int" and not value.isdecimal():
                 raise ValueError(f"{key} must be a whole number, not {value!r}")
             values[key] = int(value) if kinds[key] == "int" else value
-        return replace(named(name), **values)
+        return replace(architecture, **values)
     except ValueError as error:
         raise Fatal(f"{text!r} is no shape: {error}", Exit.CONFIG) from error
 

@@ -22,22 +22,25 @@ Compute = Callable[[Positions], Sequence[bytes]]
 """All bits of the answers to the positions with these numbers `[n]`, computed as one batch of n rows."""
 
 TRIED = 16
-"""Positions that are tried at least; at larger sizes as many as there are rows."""
+"""Positions that are tried at least, unless told; at larger sizes as many as there are rows."""
 
 
-def agreeing_sizes(sizes: Sequence[int], positions: int, compute: Compute) -> tuple[int, ...]:
+def agreeing_sizes(
+    sizes: Sequence[int], positions: int, compute: Compute, tried: int = TRIED
+) -> tuple[int, ...]:
     """The group of `sizes` that agree with each other and that costs least; ascending.
 
-    There are so many `positions`, at least as many as the largest size. A size at which the
-    answer depends on the row is in no group. `(1,)` if that is so for all: a single row has no other place.
+    There are so many `positions`, at least as many as the largest size; at each size at least `tried` of them
+    are tried. A size at which the answer depends on the row is in no group. `(1,)` if that is so for all: a
+    single row has no other place.
     """
     groups: list[tuple[list[bytes], list[int]]] = []
     for size in sorted(sizes, reverse=True):
-        tried = min(positions, max(size, TRIED))
-        answers = _answers(size, tried, 0, compute)
-        if answers != _answers(size, tried, 1, compute):
+        asked = min(positions, max(size, tried))
+        answers = _answers(size, asked, 0, compute)
+        if answers != _answers(size, asked, 1, compute):
             continue
-        same = (group for first, group in groups if first[:tried] == answers)
+        same = (group for first, group in groups if first[:asked] == answers)
         group = next(same, None)
         if group is None:
             groups.append((answers, [size]))

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from net.agreeing_sizes import Positions, agreeing_sizes
-from net.folding import Affine
-from net.packed_convs import Conv, make_conv
+from net.packed_convs import Affine, PackedConv
 from net.sizes_on_disk import remembered
 
 STEP = 4
@@ -59,7 +58,7 @@ def candidates(boards: int) -> tuple[int, ...]:
     return (1, 2, *range(STEP, boards + 1, STEP))
 
 
-def _made_up(shape: ConvShape) -> tuple[Conv, Tensor]:
+def _made_up(shape: ConvShape) -> tuple[PackedConv, Tensor]:
     """A convolution and boards `[boards, rows, cols, channels]` for it, always the same."""
     generator = torch.Generator().manual_seed(shape.channels)
     half = shape.channels // 2
@@ -67,13 +66,13 @@ def _made_up(shape: ConvShape) -> tuple[Conv, Tensor]:
     board = torch.randn((shape.boards, shape.rows, shape.cols, half), generator=generator)
     nearly = board + _CANCELLED * torch.randn(board.shape, generator=generator)
     bias = torch.randn(shape.channels, generator=generator)
-    conv = make_conv(
+    conv = PackedConv(
         Affine(torch.cat([weight, -weight], dim=1), bias), shape.dtype, shape.rows, shape.cols, shape.boards
     )
     return conv, torch.cat([board, nearly], dim=3).to(shape.dtype)
 
 
-def _answers(conv: Conv, x: Tensor) -> list[bytes]:
+def _answers(conv: PackedConv, x: Tensor) -> list[bytes]:
     """All bits of what the network asks of a convolution, in all three ways, for each board."""
     found = [conv(x), conv.relu(x), conv.add_relu_into(x.clone(), x)]
     boards = [answer.permute(0, 2, 3, 1).flatten(1).view(torch.uint8).numpy() for answer in found]

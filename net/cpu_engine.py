@@ -8,20 +8,24 @@ chunks, and what a chunk computes stays in its core's cache.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from games.spec import Game
+from net.architectures.network import Network
+from net.architectures.residual import ResidualNetwork
 from net.batches import Batch, bucket_for
 from net.conv_sizes import STEP, conv_sizes
-from net.cpu_forward import CpuForward, CpuWeights
-from net.folding import FoldedNetwork
+from net.cpu_forward import CpuForward, CpuWeights, suits
+from net.module_forward import ModuleForward
+from net.module_on_cpu import ModuleOnCpu, module_sizes
 
 F32 = npt.NDArray[np.float32]
 
@@ -29,6 +33,13 @@ LARGEST_CHUNK = 64
 BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")
 CACHE_BYTES = 512 << 10
 """Activations of one layer of a chunk should fit into a core's own cache."""
+
+
+class Forward(Protocol):
+    """A network on one core."""
+
+    def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32) -> None:
+        """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,7 @@ class Work:
         priors = np.empty(batch.actions.shape[0], np.float32)
         return Work(batch, ends, priors, np.empty((batch.rows, 3), np.float32), sizes)
 
-    def compute(self, forward: CpuForward, start: int, stop: int) -> None:
+    def compute(self, forward: Forward, start: int, stop: int) -> None:
         """Answer the rows from `start` to `stop`."""
         first, last = int(self.ends[start]), int(self.ends[stop])
         batch = self.batch
@@ -61,31 +72,49 @@ class Work:
 class CpuEngine:
     """See `net.engines.Engine`. Threads of its own compute, so the caller goes on until `finish`.
 
-    The answer to a position depends on the weights and the position alone: first layer and heads are added up
-    a position at a time, and convolutions are run only at `sizes`, which agree to the last bit.
+    The answer to a position depends on the weights and the position alone: libraries are run only at `sizes`,
+    which agree to the last bit.
+
+    own_kernels  go the way of `net.cpu_forward` with networks that it suits; otherwise run the module itself
     """
 
     def __init__(
-        self, folded: FoldedNetwork, game: Game, history: int, dtype: torch.dtype, *, threads: int
+        self,
+        network: Network,
+        game: Game,
+        history: int,
+        dtype: torch.dtype,
+        *,
+        threads: int,
+        own_kernels: bool = True,
     ) -> None:
         self.name = f"{threads} x oneDNN {str(dtype).removeprefix('torch.')}"
         self._game, self._history, self._dtype, self._threads = game, history, dtype, threads
-        row_bytes = game.cells * folded.architecture.channels * dtype.itemsize
+        row_bytes = game.cells * network.architecture.channels * dtype.itemsize
+        self._own_kernels = own_kernels
         self._chunk = max(STEP, min(LARGEST_CHUNK, CACHE_BYTES // row_bytes // STEP * STEP))
         self._pool = ThreadPoolExecutor(threads, "net", _prepare_thread)
         self._in_flight: dict[int, tuple[Work, list[Future[None]]]] = {}
-        self.set_weights(folded)
+        self.set_weights(network)
 
-    def set_weights(self, folded: FoldedNetwork) -> None:
-        weights, self.sizes = self._pool.submit(self._lay_out, folded).result()
-        self._forwards: SimpleQueue[CpuForward] = SimpleQueue()
+    def set_weights(self, network: Network) -> None:
+        make, self.sizes = self._pool.submit(self._lay_out, network).result()
+        self._forwards: SimpleQueue[Forward] = SimpleQueue()
         for _ in range(self._threads):
-            self._forwards.put(CpuForward(weights, self._chunk))
+            self._forwards.put(make())
 
-    def _lay_out(self, folded: FoldedNetwork) -> tuple[CpuWeights, tuple[int, ...]]:
-        """In a thread that computes: what oneDNN chooses depends on settings of the thread."""
-        weights = CpuWeights(folded, self._game, self._history, self._dtype, self._chunk)
-        return weights, conv_sizes(weights.conv_shape())
+    def _lay_out(self, network: Network) -> tuple[Callable[[], Forward], tuple[int, ...]]:
+        """What makes a forward for each thread, and the sizes it may be run with.
+
+        In a thread that computes: what a library chooses depends on settings of the thread.
+        """
+        shape, chunk = (self._game, self._history), self._chunk
+        if self._own_kernels and isinstance(network, ResidualNetwork) and suits(network, self._dtype):
+            weights = CpuWeights(network, *shape, self._dtype, chunk)
+            return lambda: CpuForward(weights, chunk), conv_sizes(weights.conv_shape())
+        forward = ModuleForward(network, *shape, "cpu", self._dtype)
+        sizes = module_sizes(network, *shape, self._dtype, chunk)
+        return lambda: ModuleOnCpu(forward, *shape, chunk), sizes
 
     def start(self, batch: Batch, slot: int) -> None:
         work = Work.of(batch, self.sizes)

@@ -1,4 +1,4 @@
-"""The folded network on one CPU core: jitted first layer, squeeze-excitation and heads, oneDNN between.
+"""A folded residual tower on one CPU core: jitted first layer, squeeze-excitation and heads, oneDNN between.
 
 The weights are shared by all threads; scratch memory belongs to a `CpuForward`, so each thread has its own.
 """
@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from games.jit import specialise
 from games.spec import Game
 from net import cpu_kernels, head_kernels
+from net.architectures.heads import ConvNorm, FlatPolicyHead, PlanesPolicyHead
+from net.architectures.residual import ResidualBlock, ResidualNetwork, SqueezeExcitation
 from net.batches import Batch
 from net.conv_sizes import ConvShape
-from net.folding import Affine, FoldedNetwork
 from net.head_kernels import Layer
 from net.number_formats import load_bf16, same_f32, store_bf16
-from net.packed_convs import Conv, make_conv
+from net.packed_convs import Affine, PackedConv, packed_available
 from net.planes import PlaneShape
 
 F32 = npt.NDArray[np.float32]
@@ -54,41 +55,46 @@ class Gate:
     excite_bias: F32
 
 
+def suits(network: ResidualNetwork, dtype: torch.dtype) -> bool:
+    """Whether this runs such a tower, and works with this torch on this CPU."""
+    others = isinstance(network.policy, PlanesPolicyHead) and network.policy.others is not None
+    return not others and packed_available(dtype)
+
+
 class CpuWeights:
     """A folded network laid out for the CPU. `rows` is the number of positions run at once."""
 
     def __init__(
-        self, folded: FoldedNetwork, game: Game, history: int, dtype: torch.dtype, rows: int
+        self, network: ResidualNetwork, game: Game, history: int, dtype: torch.dtype, rows: int
     ) -> None:
         self.dtype = dtype
         self.rows = rows
         self.shape = PlaneShape.of(game, history)
-        self.channels = _up(folded.architecture.channels)
-        self.flat_policy = folded.flat_policy
+        self.channels = _up(network.architecture.channels)
 
-        def conv(layer: Affine) -> Conv:
-            return make_conv(_widen(layer, self.channels, self.channels), dtype, game.rows, game.cols, rows)
+        def conv(layer: ConvNorm) -> PackedConv:
+            wide = _widen(Affine.of(layer.conv), self.channels, self.channels)
+            return PackedConv(wide, dtype, game.rows, game.cols, rows)
 
-        start = _widen(folded.start, self.channels, self.shape.planes)
+        start = _widen(Affine.of(network.start.conv), self.channels, self.shape.planes)
         self.taps, self.edges = _taps(start.weight), _edges(start.weight)
         self.masks = self.shape.masks()
         self.corners = _corners(game.rows, game.cols, self.channels)
         self.start_bias = start.bias.numpy()
-        self.blocks = [(conv(block.first), conv(block.second)) for block in folded.blocks]
-        self.gates = [_gate(block.squeeze, block.excite, self.channels) for block in folded.blocks]
-        self.policy_conv = None if folded.flat_policy else conv(folded.policy_hidden)
-        self._policy(folded)
-        self.value_narrow = _pointwise(folded.value_narrow, self.channels)
-        hidden = _over_width(folded.value_hidden, self.shape.cells)
-        self.value_hidden = Layer(np.ascontiguousarray(hidden.weight.T), hidden.bias)
-        self.value_out = _layer(folded.value_out)
-
-    def _policy(self, folded: FoldedNetwork) -> None:
-        if folded.flat_policy:
-            self.policy_narrow = _pointwise(folded.policy_hidden, self.channels)
-            self.policy_out = _over_width(folded.policy_out, self.shape.cells)
+        blocks = [block for block in network.blocks if isinstance(block, ResidualBlock)]
+        self.blocks = [(conv(block.first), conv(block.second)) for block in blocks]
+        self.gates = [None if block.se is None else _gate(block.se, self.channels) for block in blocks]
+        policy, value = network.policy, network.value
+        self.policy_conv = None if isinstance(policy, FlatPolicyHead) else conv(policy.hidden)
+        if isinstance(policy, FlatPolicyHead):
+            self.policy_narrow = _pointwise(policy.hidden.conv, self.channels)
+            self.policy_out = _over_width(policy.out, self.shape.cells)
         else:
-            self.policy_out = _pointwise(folded.policy_out, self.channels)
+            self.policy_out = _pointwise(policy.out, self.channels)
+        self.value_narrow = _pointwise(value.narrow.conv, self.channels)
+        hidden = _over_width(value.hidden, self.shape.cells)
+        self.value_hidden = Layer(np.ascontiguousarray(hidden.weight.T), hidden.bias)
+        self.value_out = _layer(Affine.of(value.out))
 
     def conv_shape(self) -> ConvShape:
         """That of all 3x3 convolutions but the first layer, which is no convolution here."""
@@ -186,9 +192,8 @@ def _corners(rows: int, cols: int, channels: int) -> npt.NDArray[np.uint64]:
     return (row * np.uint64(cols + 2) + col) * np.uint64(channels)
 
 
-def _gate(squeeze: Affine | None, excite: Affine | None, channels: int) -> Gate | None:
-    if squeeze is None or excite is None:
-        return None
+def _gate(layers: SqueezeExcitation, channels: int) -> Gate:
+    squeeze, excite = Affine.of(layers.squeeze), Affine.of(layers.excite)
     hidden, old = squeeze.weight.shape
     scale = _widen(Affine(excite.weight[:old], excite.bias[:old]), channels, hidden)
     shift = _widen(Affine(excite.weight[old:], excite.bias[old:]), channels, hidden)
@@ -204,14 +209,16 @@ def _layer(layer: Affine) -> Layer:
     return Layer(layer.weight.contiguous().numpy(), layer.bias.numpy())
 
 
-def _pointwise(layer: Affine, channels: int) -> Layer:
+def _pointwise(conv: nn.Conv2d, channels: int) -> Layer:
     """A 1x1 convolution `[planes, channels]`."""
+    layer = Affine.of(conv)
     wide = _widen(layer, layer.bias.shape[0], channels)
     return _layer(Affine(wide.weight.flatten(1), wide.bias))
 
 
-def _over_width(layer: Affine, cells: int) -> Layer:
+def _over_width(linear: nn.Linear, cells: int) -> Layer:
     """A linear layer over `[planes, cells]` with zeros for the cells that only fill up."""
+    layer = Affine.of(linear)
     outputs = layer.weight.shape[0]
     weight = torch.zeros((outputs, layer.weight.shape[1] // cells, _up(cells)))
     weight[:, :, :cells] = layer.weight.view(outputs, -1, cells)

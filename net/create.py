@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from games import GAME_NAMES, get_game
-from net.architectures import build, named
+from net.architectures.registry import build, named, preset_names
 from net.weights import WeightsMeta, save
 
 USAGE_ERROR = 2
@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m net.create", description=__doc__)
     parser.add_argument("--game", required=True, choices=GAME_NAMES)
     parser.add_argument("--history", type=int, default=0, help="positions in the features (0: the game's)")
-    parser.add_argument("--preset", default="small", help="tiny, small, medium, alphazero or sizes: 6x96se")
+    parser.add_argument("--preset", default="small", help=f"{', '.join(preset_names())} or sizes: 6x96se")
     parser.add_argument("--seed", type=int, default=0, help="random seed of the weights")
     parser.add_argument("--out", type=Path, required=True, help="file to write (safetensors)")
     options = parser.parse_args(argv)

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import torch
 
 from games.spec import Game
+from net.architectures.network import Network
 from net.batches import Batch
 from net.cpu_engine import CpuEngine, faster_dtype
-from net.folding import FoldedNetwork
 from net.torch_engine import TorchEngine
 
 
@@ -20,7 +20,7 @@ class Engine(Protocol):
 
     name: str
 
-    def set_weights(self, folded: FoldedNetwork) -> None:
+    def set_weights(self, network: Network) -> None:
         """New weights of the same architecture; only while nothing is in flight."""
 
     def start(self, batch: Batch, slot: int) -> None:
@@ -34,7 +34,7 @@ class Engine(Protocol):
 
 
 def make_engine(
-    folded: FoldedNetwork,
+    network: Network,
     game: Game,
     history: int,
     device: str,
@@ -45,10 +45,10 @@ def make_engine(
 ) -> Engine:
     """The engine for a device: jitted loops and oneDNN on a CPU, CUDA graphs on a GPU."""
     if torch.device(device).type == "cpu":
-        return CpuEngine(folded, game, history, faster_dtype(), threads=threads)
+        return CpuEngine(network, game, history, faster_dtype(), threads=threads)
     torch.backends.cudnn.benchmark = True
     dtype = cuda_dtype(device)
-    return TorchEngine(folded, game, history, device, dtype, buckets=buckets, in_flight=in_flight)
+    return TorchEngine(network, game, history, device, dtype, buckets=buckets, in_flight=in_flight)
 
 
 def cuda_dtype(device: str) -> torch.dtype:

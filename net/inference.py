@@ -19,6 +19,7 @@ import torch
 
 from games import get_game
 from games.spec import Game
+from net.architectures.network import Network
 from net.batches import (
     CPU_BUCKETS,
     CPU_TARGET,
@@ -31,7 +32,6 @@ from net.batches import (
 )
 from net.engines import Engine, make_engine
 from net.folding import fold
-from net.modules import Network
 from net.planes import PlaneShape
 from net.weights import WeightsMeta, load
 

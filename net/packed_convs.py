@@ -2,21 +2,34 @@
 
 These are the operations that torch's own compiler emits for a frozen network; called directly they need no
 C++ compiler at run time. They are not a documented interface, so `packed_available` asks whether this torch
-has them, and plain convolutions take their place when it has not.
+has them; where it has not, networks run as plain modules (`net.module_on_cpu`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - everybody calls it so
-from torch import Tensor
-
-from net.folding import Affine
+from torch import Tensor, nn
 
 _ONES = [1, 1]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Weights and bias of a convolution `[out, in, k, k]` or of a linear layer `[out, in]`, float32."""
+
+    weight: Tensor
+    bias: Tensor
+
+    @staticmethod
+    def of(layer: nn.Conv2d | nn.Linear) -> Affine:
+        """Of a layer of a folded network. ValueError if it has no bias: then it was not folded."""
+        if layer.bias is None:
+            raise ValueError("a layer of a folded network has a bias")
+        return Affine(layer.weight.detach(), layer.bias.detach())
 
 
 @lru_cache
@@ -58,30 +71,3 @@ class PackedConv:
             total, x, self._weight, self._bias, _ONES, _ONES, _ONES, 1, "add", 1.0, "relu", [], None
         )  # fmt: skip
         return total
-
-
-class PlainConv:
-    """The same as `PackedConv` in documented operations."""
-
-    def __init__(self, layer: Affine, dtype: torch.dtype) -> None:
-        self._weight = layer.weight.to(dtype).contiguous(memory_format=torch.channels_last)
-        self._bias = layer.bias.to(dtype)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return F.conv2d(x, self._weight, self._bias, padding=1)
-
-    def relu(self, x: Tensor) -> Tensor:
-        return F.relu_(self(x))
-
-    def add_relu_into(self, total: Tensor, x: Tensor) -> Tensor:
-        return F.relu_(total.add_(self(x)))
-
-
-Conv = PackedConv | PlainConv
-
-
-def make_conv(layer: Affine, dtype: torch.dtype, rows_of_board: int, cols: int, rows: int) -> Conv:
-    """The fastest convolution that this torch has, for at most `rows` boards at a time."""
-    if packed_available(dtype):
-        return PackedConv(layer, dtype, rows_of_board, cols, rows)
-    return PlainConv(layer, dtype)

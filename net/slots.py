@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from net.torch_forward import NO_ACTION, TorchForward
+from net.module_forward import NO_ACTION, ModuleForward
 
 WARM_UP_RUNS = 3
 """Runs before a graph is captured, in which cuDNN chooses its algorithms."""
@@ -48,7 +48,7 @@ class Buffers:
 class Slot:
     """Buffers of one batch and the way to run the network on them."""
 
-    def __init__(self, forward: TorchForward, rows: int, words: int, max_legal: int, device: torch.device):
+    def __init__(self, forward: ModuleForward, rows: int, words: int, max_legal: int, device: torch.device):
         on_cuda = device.type == "cuda"
         self._forward = forward
         self.host = Buffers.make(rows, words, max_legal, torch.device("cpu"), pinned=on_cuda)

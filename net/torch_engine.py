@@ -1,4 +1,4 @@
-"""Runs batches through `TorchForward` in slots: the engine of every CUDA device, and of any CPU."""
+"""Runs batches through `ModuleForward` in slots: the engine of every CUDA device, and of any CPU."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy.typing as npt
 import torch
 
 from games.spec import Game
+from net.architectures.network import Network
 from net.batches import Batch, bucket_for
-from net.folding import FoldedNetwork
+from net.module_forward import NO_ACTION, ModuleForward
 from net.ragged import compact, spread
 from net.slots import Slot
-from net.torch_forward import NO_ACTION, TorchForward
 
 Answers = tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]
 
@@ -21,7 +21,7 @@ class TorchEngine:
 
     def __init__(
         self,
-        folded: FoldedNetwork,
+        network: Network,
         game: Game,
         history: int,
         device: str,
@@ -32,7 +32,7 @@ class TorchEngine:
     ) -> None:
         self.name = f"torch {str(dtype).removeprefix('torch.')}"
         self._device = torch.device(device)
-        self._forward = TorchForward(folded, game, history, device, dtype)
+        self._forward = ModuleForward(network, game, history, device, dtype)
         self._buckets = buckets
         self._batches: dict[int, Batch] = {}
         words = game.feature_words(history)
@@ -42,8 +42,8 @@ class TorchEngine:
         self._settle()
 
     @torch.inference_mode()
-    def set_weights(self, folded: FoldedNetwork) -> None:
-        self._forward.set_weights(folded)
+    def set_weights(self, network: Network) -> None:
+        self._forward.set_weights(network)
         self._settle()
 
     @torch.inference_mode()

@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from games.spec import Game
-from net.architectures import Architecture, build
-from net.modules import Network
+from net.architectures.network import Network
+from net.architectures.registry import architecture_from_json, build
+from net.architectures.sizes import Architecture
 
 FORMAT = "azselfplay-net-1"
 _HEADER_LIMIT = 8 << 20
@@ -114,7 +115,7 @@ def read_meta(data: bytes) -> WeightsMeta:
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise BadWeights(f"its metadata do not say format {FORMAT}: not a weights file of this program")
     try:
-        architecture = Architecture.from_json(found["architecture"])
+        architecture = architecture_from_json(found["architecture"])
     except (ValueError, TypeError, KeyError) as error:
         raise BadWeights(
             f"unknown architecture ({error}); written by another version of this program?"

@@ -47,7 +47,7 @@ def load_net(
     """
     import torch
 
-    from net.architectures import build, named
+    from net.architectures.registry import build, named
     from net.inference import Inference
     from net.weights import BadWeights, WeightsMeta, read_meta
 

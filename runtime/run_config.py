@@ -102,10 +102,10 @@ def _config_flag(file: Path | None) -> list[str]:
 def check(settings: RunConfig) -> None:
     """What can be seen to be wrong before anything is started. Raises Fatal."""
     from games.names import GAME_NAMES  # not at the top: --help does without NumPy
-    from protocol.net_names import parse
+    from net.architectures.registry import check_name
 
     try:
-        parse(settings.net)
+        check_name(settings.net)
     except ValueError as error:
         raise Fatal(f"--net: {error}", Exit.CONFIG) from None
     if settings.game not in GAME_NAMES:

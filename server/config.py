@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from protocol.net_names import parse
+from net.architectures.registry import check_name
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 
@@ -72,7 +72,7 @@ class ServerConfig:
     def check(self) -> ServerConfig:
         """The same settings, or Fatal(CONFIG) naming the one that is wrong."""
         try:
-            parse(self.net)
+            check_name(self.net)
         except ValueError as error:
             raise Fatal(f"--net: {error}", Exit.CONFIG) from None
         return self

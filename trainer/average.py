@@ -15,7 +15,7 @@ import copy
 
 import torch
 
-from net.modules import Network
+from net.architectures.network import Network
 
 
 class Average:

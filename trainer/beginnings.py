@@ -7,8 +7,8 @@ from dataclasses import replace
 import torch
 
 from games.spec import Game
-from net.architectures import build, named, with_heads
-from net.modules import Network
+from net.architectures.network import Network, with_heads
+from net.architectures.registry import build, name_of, named
 from net.weights import BadWeights, load
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
@@ -25,6 +25,12 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
             network = load(config.weights, game=game, history=history)[0]
         except BadWeights as error:
             raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
+        if config.net and named(config.net) != network.architecture.played:
+            raise Fatal(
+                f"--weights {config.weights} holds a network {name_of(network.architecture)}, and --net asks "
+                f"for {config.net}; leave --net away to train that of the file",
+                Exit.CONFIG,
+            )
         return with_heads(network, game, history, moves_left=moves_left, soft_policy=soft_policy)
     try:
         architecture = named(config.net or preset)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from games.spec import Game
-from net.modules import Network
+from net.architectures.network import Network
 from net.weights import BadWeights, from_bytes
 from runtime.exits import Exit, Fatal
 from runtime.runs import write_atomically

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from protocol.net_names import parse
+from net.architectures.registry import check_name
 from runtime.exits import Exit, Fatal
 from runtime.ports import Address, parse_address
 
@@ -131,7 +131,7 @@ class TrainerConfig:
     def check(self) -> TrainerConfig:
         """The same settings, or Fatal(CONFIG) naming the one that is out of range."""
         try:
-            parse(self.net or "tiny")
+            check_name(self.net or "tiny")
         except ValueError as error:
             raise Fatal(f"--net: {error}", Exit.CONFIG) from None
         positive = ("samples_per_position", "window_positions", "publish_steps", "keep_checkpoints")

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from games.spec import Game
-from net.architectures import named
+from net.architectures.network import Network
+from net.architectures.registry import named
 from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
 from trainer import checkpoint
@@ -297,8 +298,8 @@ class Learning:
     @property
     def architecture(self) -> str:
         """Size of the network, for people."""
-        sizes = self._learner.network.architecture
-        return f"{sizes.blocks}x{sizes.channels}"
+        network: Network = self._learner.network
+        return network.architecture.name
 
 
 def cpu_threads(config: TrainerConfig) -> int:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from games.spec import Game
+from net.architectures.network import Network
 from net.cpu_engine import faster_dtype
-from net.modules import Network
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal

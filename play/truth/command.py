@@ -129,7 +129,7 @@ def _nets(settings: TruthConfig, weights: Path) -> list[LoadedNet]:
 
 def _preset_of(weights: Path) -> str:
     """The name of the network's shape."""
-    from net.architectures import name_of
+    from net.architectures.registry import name_of
     from net.weights import read_meta
 
     return name_of(read_meta(weights.read_bytes()).architecture)

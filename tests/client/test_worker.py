@@ -332,10 +332,11 @@ def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:
 def test_a_worker_with_its_own_network_pulls_the_weights_and_plays(tmp_path: Path) -> None:
     """Its leaves never leave the process; records carry the announced version."""
     from games import get_game
-    from net.architectures import Architecture, build
+    from net.architectures.registry import build
+    from net.architectures.residual import Residual
     from net.weights import WeightsMeta, to_bytes
 
-    game, small = get_game("tic_tac_toe"), Architecture(blocks=1, channels=8)
+    game, small = get_game("tic_tac_toe"), Residual(blocks=1, channels=8)
     data = to_bytes(build(small, game, 1), WeightsMeta("tic_tac_toe", 1, small))
 
     async def scenario(site: Site) -> None:

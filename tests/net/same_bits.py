@@ -15,7 +15,8 @@ from net_shapes import random_play
 from test_inference import trained_like
 
 from games import GAME_NAMES, get_game
-from net.architectures import Architecture, named
+from net.architectures.registry import named
+from net.architectures.residual import Residual
 from net.batches import Batch
 from net.cpu_engine import CpuEngine
 from net.engines import Engine
@@ -26,6 +27,8 @@ MORE = {"chess": (), "connect_four": ("3x48", "4x64tanh"), "tic_tac_toe": ("1x8"
 """Sizes that recipes and tests use."""
 LARGE = ("medium", "alphazero")
 """Tried with one block (all have the same shapes) and, beyond 12 rows, with few numbers of rows."""
+AS_MODULES = ("tiny", "small")
+"""Tried by the way of networks without kernels of their own as well."""
 MOST_ROWS = 64
 FEW_ROWS = (*range(1, 13), 16, 33)
 
@@ -63,7 +66,7 @@ def sizes_that_differ(one: Engine, other: Engine, batch: Batch, sizes: Sequence[
     return differ
 
 
-def feasible(name: str) -> tuple[Architecture, Sequence[int]]:
+def feasible(name: str) -> tuple[Residual, Sequence[int]]:
     """An architecture cut to what a test has time for, and numbers of rows to try."""
     sizes = named(name)
     if name not in LARGE:
@@ -74,13 +77,17 @@ def feasible(name: str) -> tuple[Architecture, Sequence[int]]:
 def failures(dtype: torch.dtype) -> Iterator[str]:
     for game in map(get_game, GAME_NAMES):
         batch = random_play(game, MOST_ROWS)
-        for name in (*PRESETS, *MORE.get(game.name, ())):
+        tried = [(name, True) for name in (*PRESETS, *MORE.get(game.name, ()))]
+        for name, own_kernels in (*tried, *((name, False) for name in AS_MODULES)):
             sizes, rows = feasible(name)
             folded = fold(trained_like(sizes, game, game.history))
-            one, other = (CpuEngine(folded, game, game.history, dtype, threads=threads) for threads in (1, 2))
+            one, other = (
+                CpuEngine(folded, game, game.history, dtype, threads=threads, own_kernels=own_kernels)
+                for threads in (1, 2)
+            )
             differ = sizes_that_differ(one, other, batch, rows)
             if differ:
-                yield f"{game.name} {name} {dtype}: other bits at {differ} rows"
+                yield f"{game.name} {name} {dtype} {own_kernels=}: other bits at {differ} rows"
             one.close()
             other.close()
 

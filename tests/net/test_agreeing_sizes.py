@@ -14,7 +14,7 @@ from test_inference import a_batch, trained_like
 from games.spec import Game
 from net import cpu_engine
 from net.agreeing_sizes import Compute, Positions, agreeing_sizes, cost
-from net.architectures import named
+from net.architectures.registry import named
 from net.batches import Batch
 from net.conv_sizes import ConvShape, candidates, try_sizes
 from net.cpu_engine import CpuEngine, CpuForward

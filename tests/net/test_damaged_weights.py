@@ -12,7 +12,8 @@ import zmq
 
 from client.local_net import LocalNet
 from games import get_game
-from net.architectures import Architecture, build
+from net.architectures.registry import build
+from net.architectures.residual import Residual
 from net.inference import Inference
 from net.weights import BadWeights, WeightsMeta, to_bytes
 from protocol.messages import LoadWeights, WeightsInfo, WeightsLoaded, WeightsRefused, decode, encode
@@ -20,7 +21,7 @@ from search.leaf_batch import LeafBatch
 from server.evaluator import EvaluatorLoop
 
 GAME = get_game("tic_tac_toe")
-SIZES = Architecture(1, 8)
+SIZES = Residual(1, 8)
 LEAF = LeafBatch(
     np.zeros((1, GAME.feature_words(1)), np.uint64), np.array([2], np.uint16), np.array([3, 4], np.uint16)
 )

@@ -19,22 +19,23 @@ from net_shapes import (
 )
 
 from games.spec import Game
-from net.architectures import Architecture, build
+from net.architectures.network import Network
+from net.architectures.registry import build
+from net.architectures.residual import Residual
 from net.batches import Batch, bucket_for
 from net.conv_sizes import candidates
 from net.cpu_engine import CpuEngine, cut
 from net.engines import Engine
 from net.folding import fold
 from net.inference import Inference
-from net.modules import Network
+from net.module_forward import NO_ACTION, ModuleForward
 from net.planes import words_tensor
 from net.ragged import spread
 from net.torch_engine import TorchEngine
-from net.torch_forward import NO_ACTION, TorchForward
 from net.weights import BadWeights, WeightsMeta, save
 
-SE_WDL = Architecture(2, 16, True, 8, value_channels=2, value_hidden=16, value_head="wdl")
-ODD_TANH = Architecture(1, 20, flat_policy_channels=3, value_channels=1, value_hidden=24, value_head="tanh")
+SE_WDL = Residual(2, 16, True, 8, value_channels=2, value_hidden=16, value_head="wdl")
+ODD_TANH = Residual(1, 20, flat_policy_channels=3, value_channels=1, value_hidden=24, value_head="tanh")
 CASES = [
     (CHESS_SHAPE, 8, SE_WDL),
     (CHESS_SHAPE, 2, ODD_TANH),
@@ -43,10 +44,11 @@ CASES = [
     (GO_SHAPE, 2, SE_WDL),
 ]
 NAMES = [f"{game.name}-{sizes.value_head}" for game, _, sizes in CASES]
-ENGINES = ["cpu float32", "cpu bfloat16", "torch float32", "torch bfloat16"]
+ENGINES = [f"{way} {dtype}" for way in ("kernels", "module", "torch") for dtype in ("float32", "bfloat16")]
+"""Two on a CPU, and the one of GPUs (on a CPU)."""
 
 
-def trained_like(sizes: Architecture, game: Game, history: int, seed: int = 0) -> Network:
+def trained_like(sizes: Residual, game: Game, history: int, seed: int = 0) -> Network:
     """A network whose every parameter and running statistic matters."""
     torch.manual_seed(seed)
     network = build(sizes, game, history)
@@ -67,8 +69,9 @@ def a_batch(game: Game, history: int, rows: int, seed: int = 0) -> Batch:
 
 def make_engine(kind: str, network: Network, game: Game, history: int) -> Engine:
     dtype = torch.bfloat16 if "bf" in kind else torch.float32
-    if kind.startswith("cpu"):
-        return CpuEngine(fold(network), game, history, dtype, threads=2)
+    if not kind.startswith("torch"):
+        own_kernels = kind.startswith("kernels")
+        return CpuEngine(fold(network), game, history, dtype, threads=2, own_kernels=own_kernels)
     return TorchEngine(fold(network), game, history, "cpu", dtype, buckets=(4, 16, 128), in_flight=2)
 
 
@@ -105,7 +108,7 @@ def test_a_row_that_is_no_number_spoils_no_other_row(kind: str) -> None:
 @pytest.mark.parametrize("kind", ENGINES)
 @pytest.mark.parametrize(("game", "history", "sizes"), CASES, ids=NAMES)
 def test_an_engine_answers_what_the_plain_network_answers(
-    kind: str, game: Game, history: int, sizes: Architecture
+    kind: str, game: Game, history: int, sizes: Residual
 ) -> None:
     network, batch = trained_like(sizes, game, history), a_batch(game, history, 13)
     engine = make_engine(kind, network, game, history)
@@ -122,11 +125,11 @@ def test_an_engine_answers_what_the_plain_network_answers(
 
 @pytest.mark.parametrize(("game", "history", "sizes"), CASES, ids=NAMES)
 def test_the_plain_form_answers_many_rows_at_once_as_the_plain_network_does(
-    game: Game, history: int, sizes: Architecture
+    game: Game, history: int, sizes: Residual
 ) -> None:
     """As on a GPU; on a CPU its engine asks it a row at a time."""
     network, batch = trained_like(sizes, game, history), a_batch(game, history, 13)
-    forward = TorchForward(fold(network), game, history, "cpu", torch.float32)
+    forward = ModuleForward(fold(network), game, history, "cpu", torch.float32)
     legal = np.full((13, game.max_legal), NO_ACTION, np.int32)
     spread(batch.actions, batch.counts, NO_ACTION, legal)
     with torch.inference_mode():
@@ -189,7 +192,7 @@ def test_new_weights_answer_as_a_new_engine_with_them_would(kind: str) -> None:
 def test_the_folded_network_is_the_eval_network_and_not_the_training_one() -> None:
     game = THREE_SHAPE
     network, batch = trained_like(SE_WDL, game, 1), a_batch(game, 1, 12)
-    engine = make_engine("cpu float32", network, game, 1)
+    engine = make_engine("kernels float32", network, game, 1)
     engine.start(batch, 0)
     folded = engine.finish(0)[0].astype(np.float64)
     engine.close()

@@ -10,12 +10,12 @@ from net_shapes import naive_planes, random_play
 from test_inference import naive_answers, trained_like
 
 from games import GAME_NAMES, get_game
-from net.architectures import Architecture
+from net.architectures.residual import Residual
 from net.inference import Inference
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta, save
 
-SIZES = Architecture(1, 16, True, 8, value_channels=2, value_hidden=16, value_head="wdl")
+SIZES = Residual(1, 16, True, 8, value_channels=2, value_hidden=16, value_head="wdl")
 
 
 @pytest.mark.parametrize("name", GAME_NAMES)

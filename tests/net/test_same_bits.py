@@ -13,7 +13,7 @@ from net_shapes import FOUR_SHAPE
 from same_bits import sizes_that_differ
 from test_inference import a_batch, trained_like
 
-from net.architectures import named
+from net.architectures.registry import named
 from net.folding import fold
 from net.torch_engine import TorchEngine
 

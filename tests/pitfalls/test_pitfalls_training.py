@@ -15,7 +15,8 @@ from unsearched import without_policy
 from bench.random_games import random_game
 from games import get_game
 from games.spec import Game
-from net.architectures import Architecture, build
+from net.architectures.registry import build
+from net.architectures.residual import Residual
 from net.inference import Inference
 from net.planes import PlaneShape, unpack, words_tensor
 from protocol.records import POLICY_TARGET, GameRecord
@@ -30,7 +31,7 @@ CHESS, FOUR, TIC = (get_game(name) for name in ("chess", "connect_four", "tic_ta
 WIN, LOSS = 0, 2
 
 
-def learner_of(game: Game, architecture: Architecture, **recipe: object) -> Learner:
+def learner_of(game: Game, architecture: Residual, **recipe: object) -> Learner:
     torch.manual_seed(5)
     chosen = dataclasses.replace(RECIPES["adamw"], **recipe)  # type: ignore[arg-type]
     return Learner(game, game.history, build(architecture, game, game.history), chosen, torch.device("cpu"))
@@ -144,9 +145,7 @@ def test_a_network_learns_from_the_rules_alone_to_win_in_one_and_that_it_has_won
     rng = np.random.default_rng(11)
     records = [last_two_plies(FOUR, rng) for _ in range(1800)]
     trained, unseen = window_of(FOUR, records[:1600]), everything(FOUR, window_of(FOUR, records[1600:]))
-    learner = learner_of(
-        FOUR, Architecture(1, 24, value_channels=4, value_hidden=32, value_head="wdl"), lr=0.003
-    )
+    learner = learner_of(FOUR, Residual(1, 24, value_channels=4, value_hidden=32, value_head="wdl"), lr=0.003)
     before = accuracy(learner, unseen)
     sampler = Sampler(FOUR, FOUR.history, symmetric=True)
     for _ in range(220):

@@ -16,7 +16,8 @@ from games_runs import entry
 
 from games import get_game
 from games.spec import Game
-from net.architectures import Architecture, build
+from net.architectures.registry import build
+from net.architectures.residual import Residual
 from net.weights import WeightsMeta, to_bytes
 from play.match.openings import Opening
 from play.player import Player
@@ -54,7 +55,7 @@ def add_weights(run: RunFolder, version: int) -> None:
     import torch
 
     torch.manual_seed(version)
-    architecture = Architecture(blocks=1, channels=8)
+    architecture = Residual(blocks=1, channels=8)
     data = to_bytes(
         build(architecture, GAME, 1), WeightsMeta(GAME.name, 1, architecture, 100 * version, version)
     )

@@ -13,7 +13,8 @@ from unsearched import without_policy
 
 from bench.random_games import random_game
 from games import get_game
-from net.architectures import Architecture, build
+from net.architectures.registry import build
+from net.architectures.residual import Residual
 from net.planes import PlaneShape, unpack, words_tensor
 from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
@@ -31,7 +32,7 @@ torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
 BOTH = {"moves_left_weight": 1.0, "soft_policy_weight": 8.0}
-NET = Architecture(
+NET = Residual(
     1, 16, value_channels=2, value_hidden=16, value_head="wdl", moves_left_head=True, soft_policy_head=True
 )
 SAMPLER = Sampler(GAME, 1)

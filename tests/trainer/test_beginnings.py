@@ -15,7 +15,8 @@ from fake_server import TIMEOUT, FakeServer, welcome
 
 from bench.random_games import random_game
 from games import get_game
-from net.architectures import Architecture, build
+from net.architectures.registry import build
+from net.architectures.residual import Residual
 from net.weights import WeightsMeta, from_bytes, load, to_bytes
 from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, GetChunk, Hello, Refused, WeightsInfo, Welcome
 from protocol.settings import SelfPlaySettings
@@ -84,6 +85,15 @@ def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path
     close(opened(tmp_path / "rounds", msgspec.structs.replace(welcome_at(600), self_play=ROUNDS)))
 
 
+def test_weights_of_another_network_than_asked_for_are_refused(tmp_path: Path) -> None:
+    sizes = Residual(2, 8)
+    file = tmp_path / "net.safetensors"
+    file.write_bytes(to_bytes(build(sizes, GAME, 1), WeightsMeta(GAME.name, 1, sizes)))
+    fatal = refusal(tmp_path / "runs", welcome(), weights=str(file))
+    assert fatal.code == Exit.CONFIG
+    assert all(word in str(fatal) for word in ("2x8tanh", "--net asks for 1x8", "leave --net away"))
+
+
 def test_a_run_folder_has_one_trainer(tmp_path: Path) -> None:
     """A second one is told so and changes nothing; when the first has ended it may work there."""
     first = opened(tmp_path, welcome())
@@ -111,7 +121,7 @@ def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(
     """What stands by on another machine has no checkpoint; it begins with the network that plays."""
     monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
     torch.manual_seed(8)
-    sizes = Architecture(2, 96)
+    sizes = Residual(2, 96)
     data = to_bytes(build(sizes, GAME, 1), WeightsMeta(GAME.name, 1, sizes, 600, 7))
     assert len(data) > CHUNK
     info = WeightsInfo(7, 600, hashlib.sha256(data).digest(), len(data), GAME.name)

@@ -342,7 +342,7 @@ def test_network_of_any_size(tmp_path: Path) -> None:
     """--net takes sizes where it takes presets; what is neither is refused before anything is begun."""
     one = learning(tmp_path / "a", net="1x8setanh")
     one._sampler.warm(games(1)[0])
-    assert one.architecture == "1x8"
+    assert one.architecture == "1x8setanh"
     assert one._learner.network.value.out.out_features == 1
     with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
         TrainerConfig(net="1x8 se").check()

@@ -12,9 +12,11 @@ from unsearched import without_policy
 
 from bench.random_games import random_game
 from games import get_game
-from net.architectures import Architecture, ValueHeadKind, build
+from net.architectures.heads import wdl_of
+from net.architectures.registry import build
+from net.architectures.residual import Residual
+from net.architectures.sizes import ValueHeadKind
 from net.planes import PlaneShape, unpack, words_tensor
-from net.torch_forward import wdl_of
 from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets, values_of
 from trainer.optimizers import RECIPES, make_optimizer
 from trainer.probes import correlation
@@ -25,7 +27,7 @@ from trainer.window import Window
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-NET = Architecture(1, 16, value_channels=2, value_hidden=16, value_head="wdl")
+NET = Residual(1, 16, value_channels=2, value_hidden=16, value_head="wdl")
 
 
 def some_samples(count: int, targets: float = 1.0) -> Samples:

@@ -1,0 +1,96 @@
+"""What every network is: a body of its family, and the heads that all share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from games.spec import Game
+from net.architectures.heads import PolicyHead, ValueHead, policy_head
+from net.architectures.registry import build
+from net.architectures.sizes import Architecture
+
+
+class Outputs(NamedTuple):
+    """Of all heads, for training."""
+
+    policy: Tensor
+    """[n, actions] logits"""
+    value: Tensor
+    """[n, 3] logits or [n, 1] before tanh"""
+    moves_left: Tensor | None
+    """[n] in units of 20 plies (`trainer.auxiliary`); None without that head."""
+    soft_policy: Tensor | None
+    """[n, actions] logits; None without that head."""
+
+
+class Network(nn.Module):
+    """A family defines `__init__(architecture, game, history)`, which ends with `add_heads`, and `body`."""
+
+    policy: PolicyHead
+    value: ValueHead
+    moves_left: ValueHead | None
+    soft_policy: PolicyHead | None
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        self.architecture = architecture
+
+    def body(self, planes: Tensor) -> Tensor:
+        """Planes `[n, planes, rows, cols]` to `[n, channels, rows, cols]`, which all heads read."""
+        raise NotImplementedError
+
+    def add_heads(self, game: Game, kernel: int) -> None:
+        """Those of the architecture. `kernel`: of the convolution in a policy of planes."""
+        architecture = self.architecture
+        self.policy = policy_head(architecture, game, kernel)
+        self.value = ValueHead(architecture, game.cells, 3 if architecture.value_head == "wdl" else 1)
+        # Last, so that the other weights drawn from a seed are the same with and without them.
+        self.moves_left = ValueHead(architecture, game.cells, 1) if architecture.moves_left_head else None
+        self.soft_policy = policy_head(architecture, game, kernel) if architecture.soft_policy_head else None
+
+    def drop_training_heads(self) -> None:
+        """What is left is the network as it plays."""
+        self.architecture = self.architecture.played
+        self.moves_left = self.soft_policy = None
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Policy and value logits, as in play."""
+        x = self.body(planes)
+        return self.policy(x), self.value(x)
+
+    def all_heads(self, planes: Tensor) -> Outputs:
+        """As in training."""
+        x = self.body(planes)
+        moves_left = None if self.moves_left is None else self.moves_left(x)[:, 0]
+        soft_policy = None if self.soft_policy is None else self.soft_policy(x)
+        return Outputs(self.policy(x), self.value(x), moves_left, soft_policy)
+
+
+@dataclass(frozen=True)
+class Family:
+    """All that the registry needs of a family's module."""
+
+    architecture: type[Architecture]
+    network: Callable[[Any, Game, int], Network]
+    presets: Mapping[str, Architecture]
+    of_sizes: Callable[[Mapping[str, str | None]], Architecture]
+    """From what the registry's pattern found in a name."""
+
+
+def with_heads(network: Network, game: Game, history: int, *, moves_left: bool, soft_policy: bool) -> Network:
+    """The network with just these heads of training: untrained where it had none, dropped if not wanted."""
+    wanted = dataclasses.replace(
+        network.architecture, moves_left_head=moves_left, soft_policy_head=soft_policy
+    )
+    if wanted == network.architecture:
+        return network
+    other = build(wanted, game, history)
+    weights = other.state_dict()
+    weights.update({name: tensor for name, tensor in network.state_dict().items() if name in weights})
+    other.load_state_dict(weights)
+    return other

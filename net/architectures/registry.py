@@ -1,0 +1,123 @@
+"""Which families of networks there are, what they are called on a command line, and how one is made.
+
+A name is a preset (`small`) or sizes (`6x64se`). Names are checked without torch; a family's module is
+imported when a network of it is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from games.spec import Game
+
+if TYPE_CHECKING:
+    from net.architectures.network import Family, Network
+    from net.architectures.sizes import Architecture
+
+MOST_BLOCKS, MOST_CHANNELS = 100, 2048
+"""Larger ones are taken for slips of the keyboard. (AlphaZero: 19 and 256.)"""
+
+_BLOCKS_BY_CHANNELS = r"(?P<blocks>\d{1,9})x(?P<channels>\d{1,9})"
+_RESIDUAL_FORM = (
+    "BLOCKSxCHANNELS with `se` (squeeze-excitation) and `tanh` (value head) behind it as wanted: "
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One family in the registry."""
+
+    family: str
+    """Its module in this package, which holds a `FAMILY`. Weights files name it."""
+    presets: tuple[str, ...]
+    sizes: str
+    """Pattern of its other names, with groups `blocks` and `channels`."""
+    form: str
+    """The same for people."""
+
+
+ENTRIES = (
+    Entry(
+        "residual",
+        ("tiny", "small", "medium", "alphazero"),
+        _BLOCKS_BY_CHANNELS + "(?P<se>se)?(?P<head>wdl|tanh)?",
+        _RESIDUAL_FORM + "4x64, 6x96se, 4x64tanh",
+    ),
+)
+FIRST_FAMILY = "residual"
+"""That of weights files which name none: written before there were others."""
+
+
+def check_name(name: str) -> None:
+    """ValueError says what the name of a network looks like, unless `name` is one. Imports no torch."""
+    _find(name)
+
+
+def preset_names() -> tuple[str, ...]:
+    return tuple(name for entry in ENTRIES for name in entry.presets)
+
+
+def named(name: str) -> Architecture:
+    """The architecture of a preset, or of sizes such as `6x64se`. ValueError as in `check_name`."""
+    entry, sizes = _find(name)
+    family = _family(entry.family)
+    return family.presets[name] if sizes is None else family.of_sizes(sizes)
+
+
+def name_of(architecture: Architecture) -> str:
+    """The name that `named` makes this architecture of (as played); the nearest one if there is none."""
+    played = architecture.played
+    presets = _family(architecture.family).presets.items()
+    return next((name for name, preset in presets if preset == played), architecture.name)
+
+
+def architecture_from_json(text: str) -> Architecture:
+    """What `Architecture.to_json` wrote. ValueError says what is wrong with `text`."""
+    fields: Any = json.loads(text)
+    if not isinstance(fields, dict):
+        raise ValueError("architecture: expected an object")
+    family = fields.pop("family", FIRST_FAMILY)
+    if family not in (known := [entry.family for entry in ENTRIES]):
+        raise ValueError(f"there is no family {family!r} of networks; known: {', '.join(known)}")
+    return _family(family).architecture.from_fields(fields)
+
+
+def build(architecture: Architecture, game: Game, history: int) -> Network:
+    """An untrained network for `game` seen through `history` positions, drawn from torch's global seed.
+
+    `forward(planes: float[n, planes, rows, cols])` gives `(policy_logits [n, actions], value_logits)`, the
+    latter `[n, 3]` (win, draw, loss) or `[n, 1]` before tanh.
+    """
+    return _family(architecture.family).network(architecture, game, history)
+
+
+def _family(name: str) -> Family:
+    found: Family = importlib.import_module(f"net.architectures.{name}").FAMILY
+    return found
+
+
+def _find(name: str) -> tuple[Entry, Mapping[str, str | None] | None]:
+    """The family of `name`, and what its pattern found there (None for a preset). ValueError."""
+    for entry in ENTRIES:
+        if name in entry.presets:
+            return entry, None
+        if found := re.fullmatch(entry.sizes, name):
+            blocks, channels = int(found["blocks"]), int(found["channels"])
+            if not (1 <= blocks <= MOST_BLOCKS and 1 <= channels <= MOST_CHANNELS):
+                raise ValueError(
+                    f"a network {name!r} cannot be; it has 1 to {MOST_BLOCKS} blocks of 1 to {MOST_CHANNELS} "
+                    "channels"
+                )
+            return entry, found.groupdict()
+    near = difflib.get_close_matches(name, preset_names(), n=1, cutoff=0.0)
+    forms = ", or ".join(entry.form for entry in ENTRIES)
+    raise ValueError(
+        f"there is no network {name!r} (the nearest name is {near[0]}); it is one of "
+        f"{', '.join(preset_names())}, or {forms}"
+    )

@@ -1,0 +1,128 @@
+"""The residual tower of AlphaZero (arXiv 1712.01815): a 3x3 convolution, then blocks of two of them.
+
+Squeeze-and-excitation (arXiv 1709.01507, with scale and shift as in lc0) and the win/draw/loss value head are
+later additions that pay for themselves at our sizes. The last normalisation of each block starts at scale 0,
+so an untrained tower passes its input on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from games.spec import Game
+from net.architectures.heads import NEAR_ZERO, ConvNorm
+from net.architectures.network import Family, Network
+from net.architectures.sizes import Architecture
+
+
+@dataclass(frozen=True)
+class Residual(Architecture):
+    """Sizes of a residual tower; a block is two 3x3 convolutions."""
+
+    family: ClassVar[str] = "residual"
+    largest: ClassVar[dict[str, int]] = Architecture.largest | {"squeeze_channels": 2048}
+
+    squeeze_excitation: bool = False
+    """Scale and shift the channels of each block by what is on the whole board. Paper: no."""
+    squeeze_channels: int = 32
+    """Hidden width of squeeze-and-excitation; without meaning when that is off. Paper: none."""
+
+    @property
+    def name(self) -> str:
+        se = "se" if self.squeeze_excitation else ""
+        tanh = "tanh" if self.value_head == "tanh" else ""
+        return f"{self.blocks}x{self.channels}{se}{tanh}"
+
+
+class SqueezeExcitation(nn.Module):
+    """Scale and shift each channel by the mean of all channels over the board; starts as (almost) x / 2."""
+
+    def __init__(self, channels: int, hidden: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Linear(channels, hidden)
+        self.excite = nn.Linear(hidden, 2 * channels)
+        nn.init.normal_(self.excite.weight, std=NEAR_ZERO)
+        nn.init.zeros_(self.excite.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, channels, rows, cols]`, as what comes back."""
+        hidden = torch.relu(self.squeeze(x.mean(dim=(2, 3))))
+        scale, shift = self.excite(hidden)[:, :, None, None].chunk(2, dim=1)
+        out: Tensor = x * torch.sigmoid(scale) + shift
+        return out
+
+
+class ResidualBlock(nn.Module):
+    """Two 3x3 convolutions added to their input."""
+
+    def __init__(self, architecture: Residual) -> None:
+        super().__init__()
+        channels = architecture.channels
+        self.first = ConvNorm(channels, channels, 3)
+        self.second = ConvNorm(channels, channels, 3)
+        nn.init.zeros_(self.second.norm.weight)
+        self.se: SqueezeExcitation | None = None
+        if architecture.squeeze_excitation:
+            self.se = SqueezeExcitation(channels, architecture.squeeze_channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, channels, rows, cols]`, as what comes back."""
+        out: Tensor = self.second(torch.relu(self.first(x)))
+        if self.se is not None:
+            out = self.se(out)
+        return torch.relu(out + x)
+
+
+class ResidualNetwork(Network):
+    """The tower and its heads."""
+
+    def __init__(self, architecture: Residual, game: Game, history: int) -> None:
+        super().__init__(architecture)
+        self.start = ConvNorm(game.planes(history), architecture.channels, 3)
+        self.blocks = nn.ModuleList([ResidualBlock(architecture) for _ in range(architecture.blocks)])
+        self.add_heads(game, kernel=3)
+
+    def body(self, planes: Tensor) -> Tensor:
+        """`[n, planes, rows, cols]` to `[n, channels, rows, cols]`."""
+        x = torch.relu(self.start(planes))
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+PRESETS = {
+    "tiny": Residual(2, 32, flat_policy_channels=16, value_channels=4, value_hidden=64, value_head="wdl"),
+    "small": Residual(
+        6, 64, True, flat_policy_channels=16, value_channels=8, value_hidden=128, value_head="wdl"
+    ),
+    "medium": Residual(10, 128, True, value_channels=16, value_head="wdl"),
+    "alphazero": Residual(19, 256),
+}
+"""`tiny` for tests and small games, `small` for one CPU, `medium` for one GPU, `alphazero` the paper's."""
+
+
+def of_sizes(found: Mapping[str, str | None]) -> Residual:
+    """What a name such as `6x64se` leaves open is as in the preset nearest in size (of those with `wdl`)."""
+    blocks, channels = int(found["blocks"] or 0), int(found["channels"] or 0)
+    wanted = math.log(blocks * channels**2)
+    nearest = min(
+        (preset for preset in PRESETS.values() if preset.value_head == "wdl"),
+        key=lambda preset: abs(math.log(preset.blocks * preset.channels**2) - wanted),
+    )
+    return dataclasses.replace(
+        nearest,
+        blocks=blocks,
+        channels=channels,
+        squeeze_excitation=found["se"] is not None,
+        value_head="tanh" if found["head"] == "tanh" else "wdl",
+    )
+
+
+FAMILY = Family(Residual, ResidualNetwork, PRESETS, of_sizes)

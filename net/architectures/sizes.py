@@ -1,0 +1,91 @@
+"""Sizes that every network has, whatever its family."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Self, get_args
+
+from net.architectures.registry import FIRST_FAMILY, MOST_BLOCKS, MOST_CHANNELS
+
+ValueHeadKind = Literal["wdl", "tanh"]
+
+_TRAINING_HEADS = ("moves_left_head", "soft_policy_head")
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Sizes of a network; everything else follows from the game and the history.
+
+    Each family adds fields of its own. ValueError says which field is out of range.
+    """
+
+    family: ClassVar[str]
+    """As the registry names it."""
+    largest: ClassVar[dict[str, int]] = {
+        "blocks": MOST_BLOCKS,
+        "channels": MOST_CHANNELS,
+        "flat_policy_channels": 256,
+        "value_channels": 256,
+        "value_hidden": 4096,
+    }
+    """Bound of each field that counts something, from 1."""
+
+    blocks: int
+    """Blocks of the same shape. Paper: 19."""
+    channels: int
+    """Numbers for each cell between blocks. Paper: 256."""
+    flat_policy_channels: int = field(default=2, kw_only=True)
+    """1x1 channels before the fully connected policy of a game without policy planes. Paper: 2 (Go). 16 cost
+    no time and make the bare policy of a small network better (bench/RESULTS.md, `bench.shapes`)."""
+    value_channels: int = field(default=1, kw_only=True)
+    """Channels of the 1x1 convolution of the value head. Paper: 1."""
+    value_hidden: int = field(default=256, kw_only=True)
+    """Width of the value head's hidden layer. Paper: 256."""
+    value_head: ValueHeadKind = field(default="tanh", kw_only=True)
+    """`wdl`: three logits (win, draw, loss for the side to move); `tanh`: one number. Paper: tanh."""
+    moves_left_head: bool = field(default=False, kw_only=True)
+    """A head of training only that says how long the game goes on (`trainer.auxiliary`). Paper: no."""
+    soft_policy_head: bool = field(default=False, kw_only=True)
+    """A head of training only for a softer policy (`trainer.auxiliary`). Paper: no."""
+
+    def __post_init__(self) -> None:
+        for name, largest in self.largest.items():
+            size = getattr(self, name)
+            if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= largest:
+                raise ValueError(f"architecture: {name} must be a whole number in 1..{largest}, not {size!r}")
+        for one in dataclasses.fields(self):
+            if one.type == "bool" and not isinstance(getattr(self, one.name), bool):
+                raise ValueError(f"architecture: {one.name} must be true or false")
+        if self.value_head not in get_args(ValueHeadKind):
+            raise ValueError(f"architecture: value_head must be 'wdl' or 'tanh', not {self.value_head!r}")
+
+    @property
+    def played(self) -> Self:
+        """What is left of it in play, without the heads of training."""
+        return dataclasses.replace(self, moves_left_head=False, soft_policy_head=False)
+
+    @property
+    def name(self) -> str:
+        """Its sizes as the registry's pattern reads them."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """The first family and absent heads of training go unsaid: older programs read the rest."""
+        fields = dataclasses.asdict(self)
+        for name in _TRAINING_HEADS:
+            if not fields[name]:
+                del fields[name]
+        if self.family != FIRST_FAMILY:
+            fields["family"] = self.family
+        return json.dumps(fields, sort_keys=True)
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """The architecture with just these fields. ValueError if they are others, or out of range."""
+        known = {one.name for one in dataclasses.fields(cls)}
+        if set(fields).union(_TRAINING_HEADS) != known:
+            raise ValueError(f"architecture: expected exactly the fields {', '.join(sorted(known))}")
+        return cls(**fields)

@@ -1,0 +1,48 @@
+"""A network of any family from packed words to priors: any device, any number format.
+
+This is what CUDA graphs capture, and what a CPU runs unless there is something faster for the family.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor
+
+from games.spec import Game
+from net.architectures.heads import wdl_of
+from net.architectures.network import Network
+from net.planes import PlaneShape, unpack
+
+NO_ACTION = -1
+"""Fills the legal action lists of a batch up to a common length."""
+
+_NEVER = -1e30
+"""Logit of no action: finite, so that a padding row without any action gives no NaN."""
+
+
+class ModuleForward:
+    """`(words int64[n, words], legal int32[n, k]) -> (priors float16[n, k], wdl float32[n, 3])`.
+
+    network  folded (`net.folding`); it is copied
+    """
+
+    def __init__(self, network: Network, game: Game, history: int, device: str, dtype: torch.dtype) -> None:
+        self._shape = PlaneShape.of(game, history)
+        self._dtype = dtype
+        self.module = copy.deepcopy(network)
+        self.module.to(device=device, dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def set_weights(self, network: Network) -> None:
+        """Replace the weights in place, so that captured graphs see them. Same architecture as before."""
+        ours = self.module.state_dict()
+        for name, tensor in network.state_dict().items():
+            ours[name].copy_(tensor)
+
+    def __call__(self, words: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
+        """Priors are the softmax over the legal actions of each row; what stands at NO_ACTION is 0."""
+        planes = unpack(words, self._shape, self._dtype)
+        logits, value_logits = self.module(planes.contiguous(memory_format=torch.channels_last))
+        chosen = logits.gather(1, legal.clamp(min=0).long()).float().masked_fill(legal == NO_ACTION, _NEVER)
+        return chosen.softmax(dim=1).half(), wdl_of(value_logits)

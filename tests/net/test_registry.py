@@ -1,0 +1,53 @@
+"""Names of networks, and what weights files say of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from net.architectures.registry import architecture_from_json, name_of, named, preset_names
+from net.architectures.residual import PRESETS
+
+TINY = (
+    '{"blocks": 2, "channels": 32, "flat_policy_channels": 16, "squeeze_channels": 32, '
+    '"squeeze_excitation": false, "value_channels": 4, "value_head": "wdl", "value_hidden": 64}'
+)
+"""As every version of this program has written it."""
+
+
+def test_names_are_checked_without_torch() -> None:
+    code = (
+        "import sys; from net.architectures.registry import check_name; check_name('6x64se'); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_preset_has_its_own_name_and_survives_json(name: str) -> None:
+    architecture = named(name)
+    assert name_of(architecture) == name
+    assert architecture_from_json(architecture.to_json()) == architecture
+    assert named(architecture.name).name == architecture.name
+
+
+def test_residual_towers_are_written_as_before_there_were_others() -> None:
+    assert PRESETS["tiny"].to_json() == TINY
+    assert architecture_from_json(TINY) == named("tiny")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"family": "perceptron"}, "no family 'perceptron' of networks; known: residual"),
+        ({"blocks": 0}, "blocks must be a whole number in 1..100, not 0"),
+        ({"squeeze_excitation": 1}, "squeeze_excitation must be true or false"),
+        ({"depth": 3}, "expected exactly the fields blocks, channels"),
+    ],
+)
+def test_a_wrong_architecture_is_explained(change: dict[str, object], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        architecture_from_json(json.dumps(json.loads(TINY) | change))
