@@ -49,6 +49,7 @@ ENTRIES = (
         _BLOCKS_BY_CHANNELS + "(?P<se>se)?(?P<head>wdl|tanh)?",
         _RESIDUAL_FORM + "4x64, 6x96se, 4x64tanh",
     ),
+    Entry("transformer", ("tf-small", "tf-medium"), "tf" + _BLOCKS_BY_CHANNELS, "tfBLOCKSxWIDTH: tf7x96"),
 )
 FIRST_FAMILY = "residual"
 """That of weights files which name none: written before there were others."""

@@ -15,17 +15,17 @@ from net_shapes import random_play
 from test_inference import trained_like
 
 from games import GAME_NAMES, get_game
-from net.architectures.registry import named
-from net.architectures.residual import Residual
+from net.architectures.registry import named, preset_names
+from net.architectures.sizes import Architecture
 from net.batches import Batch
 from net.cpu_engine import CpuEngine
 from net.engines import Engine
 from net.folding import fold
 
-PRESETS = ("tiny", "small", "medium", "alphazero")
+PRESETS = preset_names()
 MORE = {"chess": (), "connect_four": ("3x48", "4x64tanh"), "tic_tac_toe": ("1x8",)}
 """Sizes that recipes and tests use."""
-LARGE = ("medium", "alphazero")
+LARGE = ("medium", "alphazero", "tf-small", "tf-medium")
 """Tried with one block (all have the same shapes) and, beyond 12 rows, with few numbers of rows."""
 AS_MODULES = ("tiny", "small")
 """Tried by the way of networks without kernels of their own as well."""
@@ -66,7 +66,7 @@ def sizes_that_differ(one: Engine, other: Engine, batch: Batch, sizes: Sequence[
     return differ
 
 
-def feasible(name: str) -> tuple[Residual, Sequence[int]]:
+def feasible(name: str) -> tuple[Architecture, Sequence[int]]:
     """An architecture cut to what a test has time for, and numbers of rows to try."""
     sizes = named(name)
     if name not in LARGE:

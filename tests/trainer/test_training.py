@@ -13,9 +13,9 @@ from unsearched import without_policy
 from bench.random_games import random_game
 from games import get_game
 from net.architectures.heads import wdl_of
-from net.architectures.registry import build
+from net.architectures.registry import build, named
 from net.architectures.residual import Residual
-from net.architectures.sizes import ValueHeadKind
+from net.architectures.sizes import Architecture, ValueHeadKind
 from net.planes import PlaneShape, unpack, words_tensor
 from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets, values_of
 from trainer.optimizers import RECIPES, make_optimizer
@@ -237,11 +237,12 @@ def test_batch_without_policy_targets_trains_the_value_only() -> None:
 
 
 @pytest.mark.parametrize("form", ["legal", "all"])
-def test_one_batch_is_learnt_by_heart(form: str) -> None:
+@pytest.mark.parametrize("net", [NET, named("tf1x32")], ids=["residual", "transformer"])
+def test_one_batch_is_learnt_by_heart(net: Architecture, form: str) -> None:
     """Shown the same samples again and again, the network comes down to the entropy of the visits."""
     torch.manual_seed(2)
     recipe = dataclasses.replace(RECIPES["adamw"], lr=0.01, warmup_steps=10, policy_loss=form)
-    learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+    learner = Learner(GAME, 1, build(net, GAME, 1), recipe, torch.device("cpu"))
     samples = distinct(some_samples(16))
     figures = by_heart(learner, samples, 200)
     assert figures.policy_loss - figures.policy_entropy < 0.05

@@ -1,0 +1,175 @@
+"""A transformer with one token a cell, of the family of Chessformer (arXiv 2409.12272).
+
+Blocks normalise before they compute. Each head of the attention knows where cells lie by a number that it has
+learned for every difference in row and column, which suits boards of any size. The hidden layers are SwiGLU
+(arXiv 2002.05202). Policy and value are read from the tokens as from the cells of a tower.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - everybody calls it so
+from torch import Tensor, nn
+
+from games.spec import Game
+from net.architectures.network import Family, Network
+from net.architectures.sizes import Architecture
+
+HEAD_WIDTH = 32
+"""Numbers of a token that one head of the attention compares, if they can be shared out so."""
+HIDDEN_STEP = 32
+"""The hidden width is a multiple of this."""
+
+
+@dataclass(frozen=True)
+class Transformer(Architecture):
+    """Sizes of a transformer; a block is attention and a hidden layer, `channels` the width of a token."""
+
+    family: ClassVar[str] = "transformer"
+    largest: ClassVar[dict[str, int]] = Architecture.largest | {"heads": 64, "hidden": 8192}
+
+    heads: int
+    """Heads of the attention; they share the width out evenly. Chessformer: width / 32."""
+    hidden: int
+    """Width inside a block's SwiGLU. Usual: 8/3 of the width."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.channels % self.heads:
+            raise ValueError(f"architecture: {self.heads} heads cannot share {self.channels} channels evenly")
+
+    @property
+    def name(self) -> str:
+        return f"tf{self.blocks}x{self.channels}"
+
+
+class RelativeBias(nn.Module):
+    """What each head adds for the way from one cell to another: a table by differences in row and column."""
+
+    def __init__(self, heads: int, rows: int, cols: int) -> None:
+        super().__init__()
+        self.rows, self.cols = rows, cols
+        self.table = nn.Parameter(torch.zeros(heads, 2 * rows - 1, 2 * cols - 1))
+
+    def forward(self) -> Tensor:
+        """`[heads, cells, cells]`: from the cell that looks to the cell that is looked at.
+
+        What a cell adds for all others is a window of the table as large as the board: that of the first cell
+        lies at the end of the table, that of the last one at its beginning.
+        """
+        windows = self.table.unfold(1, self.rows, 1).unfold(2, self.cols, 1)
+        cells = self.rows * self.cols
+        return windows.flip(1, 2).reshape(-1, cells, cells)
+
+
+class Attention(nn.Module):
+    """Every cell looks at every cell."""
+
+    def __init__(self, architecture: Transformer, rows: int, cols: int) -> None:
+        super().__init__()
+        width = architecture.channels
+        self.heads = architecture.heads
+        self.look = nn.Linear(width, 3 * width, bias=False)
+        self.bias = RelativeBias(self.heads, rows, cols)
+        self.out = nn.Linear(width, width, bias=False)
+        _small(self.out, architecture.blocks)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, cells, width]`, as what comes back."""
+        n, cells, width = x.shape
+        split = self.look(x).view(n, cells, 3, self.heads, width // self.heads)
+        queries, keys, values = split.permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(queries, keys, values, self.bias())
+        out: Tensor = self.out(seen.transpose(1, 2).reshape(n, cells, width))
+        return out
+
+
+class SwiGLU(nn.Module):
+    """A hidden layer, half of which decides how much of the other half counts."""
+
+    def __init__(self, architecture: Transformer) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(architecture.channels, 2 * architecture.hidden, bias=False)
+        self.out = nn.Linear(architecture.hidden, architecture.channels, bias=False)
+        _small(self.out, architecture.blocks)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, cells, width]`, as what comes back."""
+        gate, up = self.hidden(x).chunk(2, dim=-1)
+        out: Tensor = self.out(F.silu(gate) * up)
+        return out
+
+
+class Block(nn.Module):
+    """Attention, then SwiGLU; each reads a normalised copy and adds to what there is."""
+
+    def __init__(self, architecture: Transformer, rows: int, cols: int) -> None:
+        super().__init__()
+        width = architecture.channels
+        self.before_attention = nn.LayerNorm(width, bias=False)
+        self.attention = Attention(architecture, rows, cols)
+        self.before_hidden = nn.LayerNorm(width, bias=False)
+        self.hidden = SwiGLU(architecture)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[n, cells, width]`, as what comes back."""
+        x = x + self.attention(self.before_attention(x))
+        out: Tensor = x + self.hidden(self.before_hidden(x))
+        return out
+
+
+class TransformerNetwork(Network):
+    """Tokens, blocks and heads.
+
+    A token knows its own place by what is learned for each cell. Differences do not tell it: on an empty
+    board attention finds the same everywhere, however it looks.
+    """
+
+    def __init__(self, architecture: Transformer, game: Game, history: int) -> None:
+        super().__init__(architecture)
+        width = architecture.channels
+        self.start = nn.Linear(game.planes(history), width)
+        self.places = nn.Parameter(0.02 * torch.randn(game.cells, width))
+        blocks = [Block(architecture, game.rows, game.cols) for _ in range(architecture.blocks)]
+        self.blocks = nn.Sequential(*blocks)
+        self.end = nn.LayerNorm(width, bias=False)
+        self.add_heads(game, kernel=1)
+
+    def body(self, planes: Tensor) -> Tensor:
+        """`[n, planes, rows, cols]` to `[n, width, rows, cols]`, which is channels-last."""
+        rows, cols = planes.shape[2:]
+        tokens = self.start(planes.flatten(2).transpose(1, 2)) + self.places
+        x: Tensor = self.end(self.blocks(tokens))
+        return x.view(-1, rows, cols, x.shape[2]).permute(0, 3, 1, 2)
+
+
+def _small(layer: nn.Linear, blocks: int) -> None:
+    """Start what a block adds so that all blocks together add about as much as there is."""
+    nn.init.normal_(layer.weight, std=1 / math.sqrt(2 * blocks * layer.in_features))
+
+
+def _of_width(blocks: int, width: int) -> Transformer:
+    """With the usual heads and hidden width."""
+    most = max(1, width // HEAD_WIDTH)
+    heads = max(heads for heads in range(1, most + 1) if width % heads == 0)
+    hidden = -(-8 * width // (3 * HIDDEN_STEP)) * HIDDEN_STEP
+    wdl = Transformer(blocks, width, heads, hidden, flat_policy_channels=16, value_head="wdl")
+    return dataclasses.replace(wdl, value_channels=8 if width < 128 else 16, value_hidden=128)
+
+
+PRESETS = {"tf-small": _of_width(7, 96), "tf-medium": _of_width(10, 192)}
+"""`tf-small` for one CPU, `tf-medium` for one GPU."""
+
+
+def of_sizes(found: Mapping[str, str | None]) -> Transformer:
+    """What a name such as `tf7x96` stands for."""
+    return _of_width(int(found["blocks"] or 0), int(found["channels"] or 0))
+
+
+FAMILY = Family(Transformer, TransformerNetwork, PRESETS, of_sizes)

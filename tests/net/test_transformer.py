@@ -1,0 +1,156 @@
+"""The transformer: what it computes, that it learns, and that every engine answers what it answers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from net_shapes import CHESS_SHAPE, FOUR_SHAPE, GO_SHAPE, THREE_SHAPE, naive_planes, shape_only
+from test_inference import ENGINES, a_batch, make_engine, naive_answers
+
+from games.spec import Game
+from net.architectures.network import Network
+from net.architectures.registry import architecture_from_json, build, named
+from net.architectures.transformer import Attention, RelativeBias, Transformer
+from net.weights import WeightsMeta, from_bytes, to_bytes
+
+torch.set_num_threads(1)
+
+SIZES = Transformer(2, 24, 3, 32, value_channels=2, value_hidden=16, value_head="wdl")
+PASS_SHAPE = shape_only("pass_shape", 5, 4, 42, 2, 22, 2, 0)
+"""Two planes of moves, and two actions more."""
+CASES = [(CHESS_SHAPE, 2), (FOUR_SHAPE, 1), (THREE_SHAPE, 1), (GO_SHAPE, 1), (PASS_SHAPE, 1)]
+GAMES = pytest.mark.parametrize(("game", "history"), CASES, ids=[game.name for game, _ in CASES])
+
+
+def scrambled(game: Game, history: int, sizes: Transformer = SIZES) -> Network:
+    """A network whose every parameter and running statistic matters."""
+    torch.manual_seed(1)
+    network = build(sizes, game, history)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+        for name, tensor in network.named_buffers():
+            if name.endswith(("running_mean", "running_var")):
+                tensor.uniform_(0.5, 1.5)
+    return network.eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "hidden"), [("tf7x96", 3, 256), ("tf1x16", 1, 64), ("tf2x100", 2, 288)]
+)
+def test_sizes_are_a_name(name: str, heads: int, hidden: int) -> None:
+    """Heads of about 32 numbers share the width out evenly."""
+    sizes = named(name)
+    assert isinstance(sizes, Transformer)
+    assert (sizes.name, sizes.heads, sizes.hidden) == (name, heads, hidden)
+    assert architecture_from_json(sizes.to_json()) == sizes
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("tf-smal", "nearest name is tf-small"),
+        ("tf0x96", "1 to 100 blocks of 1 to 2048"),
+        ("tf7x96se", "or tfBLOCKSxWIDTH"),
+    ],
+)
+def test_a_name_of_no_transformer_is_explained(name: str, says: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(says)):
+        named(name)
+
+
+def test_heads_that_do_not_share_the_width_are_refused() -> None:
+    with pytest.raises(ValueError, match="5 heads cannot share 24 channels"):
+        Transformer(2, 24, 5, 32)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (3, 3), (6, 7), (19, 2)])
+def test_the_bias_of_two_cells_depends_on_the_way_between_them_alone(rows: int, cols: int) -> None:
+    """Every way that the board has gets a number of its own."""
+    bias = RelativeBias(2, rows, cols)
+    torch.nn.init.normal_(bias.table)
+    found: dict[tuple[int, int], list[float]] = {}
+    answers = bias().detach().tolist()
+    for a in range(rows * cols):
+        for b in range(rows * cols):
+            way = (b // cols - a // cols, b % cols - a % cols)
+            numbers = [head[a][b] for head in answers]
+            assert found.setdefault(way, numbers) == numbers
+    assert len({tuple(numbers) for numbers in found.values()}) == (2 * rows - 1) * (2 * cols - 1)
+
+
+def test_attention_is_what_loops_say() -> None:
+    torch.manual_seed(2)
+    attention = Attention(SIZES, 2, 3).double()
+    torch.nn.init.normal_(attention.bias.table)
+    x = torch.randn(1, 6, 24, dtype=torch.float64)
+    q, k, v = (attention.look.weight.detach().numpy() @ x[0].numpy().T).reshape(3, 3, 8, 6)
+    bias, found = attention.bias().detach().numpy(), np.zeros((6, 24))
+    for head in range(3):
+        for cell in range(6):
+            scores = [
+                q[head, :, cell] @ k[head, :, other] / np.sqrt(8) + bias[head, cell, other]
+                for other in range(6)
+            ]
+            shares = np.exp(scores) / np.exp(scores).sum()
+            found[cell, 8 * head : 8 * head + 8] = v[head] @ shares
+    expected = found @ attention.out.weight.detach().numpy().T
+    np.testing.assert_allclose(attention(x)[0].detach().numpy(), expected, atol=1e-12)
+
+
+@GAMES
+def test_gradients_reach_every_parameter(game: Game, history: int) -> None:
+    network, batch = scrambled(game, history).train(), a_batch(game, history, 4)
+    policy, value = network(torch.from_numpy(naive_planes(batch.features, game, history)))
+    (policy.square().sum() + value.square().sum()).backward()
+    silent = [name for name, one in network.named_parameters() if one.grad is None or not one.grad.any()]
+    assert silent == []
+
+
+def test_cells_of_an_empty_board_are_told_apart() -> None:
+    policy, _ = scrambled(THREE_SHAPE, 1)(torch.zeros(1, 2, 3, 3))
+    assert len(set(policy[0].tolist())) == 9
+
+
+def test_it_learns_positions_by_heart() -> None:
+    """A new network tells 16 positions apart, in policy and in value."""
+    torch.manual_seed(3)
+    network, planes = build(SIZES, THREE_SHAPE, 1), torch.rand(16, 2, 3, 3).round()
+    moves, results = torch.arange(16) % 9, torch.arange(16) % 3
+    optimizer = torch.optim.AdamW(network.parameters(), lr=5e-3)
+    for _ in range(150):
+        policy, value = network(planes)
+        loss = torch.nn.functional.cross_entropy(policy, moves)
+        loss = loss + torch.nn.functional.cross_entropy(value, results)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.1
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ENGINES if not kind.startswith("kernels")])
+@GAMES
+def test_an_engine_answers_what_the_plain_network_answers(kind: str, game: Game, history: int) -> None:
+    network, batch = scrambled(game, history), a_batch(game, history, 13)
+    engine = make_engine(kind, network, game, history)
+    engine.start(batch, 0)
+    priors, wdl = engine.finish(0)
+    engine.close()
+    expected_priors, expected_wdl = naive_answers(network, game, history, batch)
+    near = 0.06 if "bf" in kind else 1e-3
+    np.testing.assert_allclose(priors, expected_priors, atol=near / 4, rtol=near)
+    np.testing.assert_allclose(wdl, expected_wdl, atol=near / 2 if "bf" in kind else 1e-5)
+
+
+def test_weights_come_back_as_they_were_saved() -> None:
+    network = scrambled(FOUR_SHAPE, 1)
+    meta = WeightsMeta("four_shape", 1, SIZES, 5, 2)
+    back, found = from_bytes(to_bytes(network, meta), game=FOUR_SHAPE, history=1)
+    assert found == meta
+    planes = torch.rand(3, 2, 6, 7).round()
+    with torch.no_grad():
+        for ours, theirs in zip(network(planes), back(planes), strict=True):
+            assert torch.equal(ours, theirs)
