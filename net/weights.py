@@ -49,7 +49,7 @@ class WeightsMeta:
 def to_bytes(module: Network, meta: WeightsMeta) -> bytes:
     """The weights file as bytes. The same weights and meta give the same bytes."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-    return _with_metadata(safetensors.torch.save(tensors), _to_strings(meta))
+    return _with_metadata(safetensors.torch.save(tensors), describe(meta))
 
 
 def save(path: Path | str, module: Network, meta: WeightsMeta) -> str:
@@ -176,7 +176,8 @@ def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
             raise BadWeights(f"{name} holds a negative variance")
 
 
-def _to_strings(meta: WeightsMeta) -> dict[str, str]:
+def describe(meta: WeightsMeta) -> dict[str, str]:
+    """The metadata of a file, in words: all that is needed to build the network."""
     return {
         "format": FORMAT,
         "game": meta.game,

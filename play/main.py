@@ -18,6 +18,7 @@ COMMANDS = {
     "report": ("play.report.command", "one page on how a run is going, with alerts"),
     "truth": ("play.truth.command", "errors against positions whose result is known"),
     "mistakes": ("play.truth.mistakes_command", "results that a run's own games throw away"),
+    "export": ("play.export", "a network as an ONNX model for other programs"),
     "known": ("play.truth.make", "make the known truth: solver labels, endgame tables"),
 }
 """Name: (module with a `main() -> int` that reads sys.argv, what it is for)."""

@@ -33,8 +33,8 @@ class RunConfig:
     port: int = 0
     """Base port (it and the next two are used); 0 finds a free one."""
     net: str = "tiny"
-    """The network of a new run: tiny, small, medium, alphazero, or sizes: 4x64 (blocks x channels), 6x96se
-    (with squeeze-excitation), 4x64tanh (AlphaZero's value head)."""
+    """The network of a new run: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64
+    (blocks x channels), 6x96se (with squeeze-excitation); docs/networks.md has all."""
     gpus: str = ""
     """GPUs of the evaluators, as for azserver; empty: all there are, else the CPU."""
     simulations: int = 32

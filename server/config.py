@@ -39,8 +39,8 @@ class ServerConfig:
     runs: Path = Path("runs")
     """Folder of all runs."""
     net: str = "small"
-    """A new run's network: tiny, small, medium, alphazero (19 blocks of 256 channels), or sizes: 4x64 (blocks
-    x channels), 6x96se (with squeeze-excitation), 4x64tanh (AlphaZero's value head)."""
+    """A new run's network: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64 (blocks x
+    channels), 6x96se (with squeeze-excitation); docs/networks.md has all."""
     weights: Path | None = None
     """Begin a new run with this weights file instead of an untrained network."""
     seed: int = 0

@@ -21,9 +21,9 @@ class TrainerConfig:
     runs: str = "runs"
     """Folder of all run folders."""
     net: str = ""
-    """A new network: tiny, small, medium, alphazero (19x256), or sizes: 4x64 (blocks x channels), 6x96se
-    (with squeeze-excitation), 4x64tanh (AlphaZero's value head); empty: the server's. A run that has a
-    checkpoint goes on with its own."""
+    """A new network: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64 (blocks x
+    channels), 6x96se (with squeeze-excitation), docs/networks.md has all; empty: the server's. A run that
+    has a checkpoint goes on with its own."""
     weights: str = ""
     """Weights file to begin with, when the run has no checkpoint yet; the word server: those that the server
     plays with, so that training goes on from them with a new optimizer."""

@@ -1,0 +1,84 @@
+"""A network as an ONNX model, which programs without torch can run: planes in, policy and win/draw/loss out.
+
+docs/networks.md says what the inputs and outputs are. Needs the packages of the extra `onnx`.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from games.spec import Game
+from net.architectures.heads import wdl_of
+from net.architectures.network import Network
+from net.folding import fold
+from net.weights import WeightsMeta, describe
+
+OPSET = 20
+"""Version of ONNX's operators: of 2023, known to every runtime of today."""
+CHECKED_POSITIONS = 5
+RELATIVE, ABSOLUTE = 1e-3, 1e-4
+"""How far the answers of two libraries in float32 may be apart."""
+
+
+class Playing(nn.Module):
+    """A network with its values as probabilities."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
+        """Planes `[n, planes, rows, cols]` to policy logits `[n, actions]` and wdl `[n, 3]`."""
+        policy, value = self.network(planes)
+        return policy, wdl_of(value)
+
+
+def onnx_model(network: Network, game: Game, meta: WeightsMeta) -> bytes:
+    """The model of a trained network, any number of positions at once, with `meta` as its metadata.
+
+    ImportError without the packages `onnx` and `onnxscript`.
+    """
+    import onnx
+    import onnxscript  # noqa: F401 - torch imports it late and says less when it is not there
+
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    example = torch.zeros((2, game.planes(meta.history), game.rows, game.cols))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            Playing(fold(network)).eval(),
+            (example,),
+            dynamo=True,
+            verbose=False,
+            opset_version=OPSET,
+            input_names=["planes"],
+            output_names=["policy", "wdl"],
+            dynamic_shapes={"planes": {0: torch.export.Dim("positions")}},
+        )
+    assert program is not None
+    model = program.model_proto
+    onnx.helper.set_model_props(model, describe(meta))
+    found: bytes = model.SerializeToString()
+    return found
+
+
+@torch.inference_mode()
+def differences(model: bytes, network: Network, game: Game, history: int) -> str:
+    """What ONNX Runtime answers otherwise than the network does, "" if nothing. ImportError without it."""
+    import onnxruntime
+
+    shape = (CHECKED_POSITIONS, game.planes(history), game.rows, game.cols)
+    planes = np.random.default_rng(0).integers(0, 2, shape).astype(np.float32)
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    found: list[npt.NDArray[np.float32]] = session.run(["policy", "wdl"], {"planes": planes})
+    expected = Playing(fold(network))(torch.from_numpy(planes))
+    for name, theirs, ours in zip(("policy", "wdl"), found, expected, strict=True):
+        if not np.allclose(theirs, ours.numpy(), RELATIVE, ABSOLUTE):
+            return f"{name} by up to {np.abs(theirs - ours.numpy()).max():.3g}"
+    return ""

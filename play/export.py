@@ -1,0 +1,82 @@
+"""`azplay export`: a trained network as an ONNX model for other programs. docs/networks.md."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from runtime.config import load
+from runtime.exits import Exit, Fatal
+
+EXAMPLES = (
+    "azplay export --weights runs/chess-tiny/weights/newest --onnx chess.onnx",
+    "azplay export --weights FILE --onnx PATH",
+    "pip install 'azselfplay[onnx]'                   (what it needs beside the usual packages)",
+)
+
+
+@dataclass(frozen=True)
+class ExportConfig:
+    """A trained network for other programs: planes in, policy and win/draw/loss out (docs/networks.md)."""
+
+    weights: Path
+    """Network (.safetensors)."""
+    onnx: Path
+    """File to write."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(
+        ExportConfig, command="azplay export", examples=EXAMPLES, description=ExportConfig.__doc__ or ""
+    )
+    _check_place(config.onnx)
+    model, about = _model(config.weights)
+    partial = config.onnx.with_name(f".{config.onnx.name}.{os.getpid()}.partial")
+    try:
+        partial.write_bytes(model)
+        partial.replace(config.onnx)
+    except OSError as error:
+        raise Fatal(f"cannot write {config.onnx}: {error.strerror}", Exit.DISK) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    print(f"{config.onnx}: {about}, {len(model):,} bytes, answers as ours")
+    return int(Exit.OK)
+
+
+def _check_place(path: Path) -> None:
+    """Before anything is computed. Fatal(CONFIG)."""
+    if path.is_dir():
+        raise Fatal(f"--onnx {path} is a folder; name a file to write", Exit.CONFIG)
+    if not path.parent.is_dir():
+        raise Fatal(f"--onnx {path}: there is no folder {path.parent}; make it first", Exit.CONFIG)
+
+
+def _model(weights: Path) -> tuple[bytes, str]:
+    """The model, and what it is in words. Fatal(BAD_DATA) for weights that cannot be used."""
+    from games import get_game
+    from net.architectures.registry import name_of
+    from net.onnx_export import differences, onnx_model
+    from net.weights import BadWeights, from_bytes, read_meta
+
+    try:
+        data = weights.read_bytes()
+        game = get_game(read_meta(data).game)
+        network, meta = from_bytes(data, game=game, history=read_meta(data).history)
+    except OSError as error:
+        raise Fatal(f"{weights} cannot be read: {error.strerror}", Exit.BAD_DATA) from error
+    except (BadWeights, ValueError) as error:
+        raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
+    try:
+        model = onnx_model(network, game, meta)
+        wrong = differences(model, network, game, meta.history)
+    except ImportError as error:
+        raise Fatal(
+            f"the package {error.name} is not installed, and azplay export needs it: "
+            "pip install 'azselfplay[onnx]'",
+            Exit.CONFIG,
+        ) from error
+    if wrong:
+        raise Fatal(f"ONNX Runtime answers otherwise than we do ({wrong}); nothing was written")
+    return model, f"{name_of(network.architecture)} for {game.name}, step {meta.step}"
