@@ -24,8 +24,9 @@ from net.architectures.residual import ResidualNetwork
 from net.batches import Batch, bucket_for
 from net.conv_sizes import STEP, conv_sizes
 from net.cpu_forward import CpuForward, CpuWeights, suits
-from net.module_forward import ModuleForward
+from net.module_forward import placed
 from net.module_on_cpu import ModuleOnCpu, module_sizes
+from net.planes import PlaneShape
 
 F32 = npt.NDArray[np.float32]
 
@@ -112,9 +113,9 @@ class CpuEngine:
         if self._own_kernels and isinstance(network, ResidualNetwork) and suits(network, self._dtype):
             weights = CpuWeights(network, *shape, self._dtype, chunk)
             return lambda: CpuForward(weights, chunk), conv_sizes(weights.conv_shape())
-        forward = ModuleForward(network, *shape, "cpu", self._dtype)
+        module, planes = placed(network, "cpu", self._dtype), PlaneShape.of(*shape)
         sizes = module_sizes(network, *shape, self._dtype, chunk)
-        return lambda: ModuleOnCpu(forward, *shape, chunk), sizes
+        return lambda: ModuleOnCpu(module, planes, self._dtype, chunk), sizes
 
     def start(self, batch: Batch, slot: int) -> None:
         work = Work.of(batch, self.sizes)

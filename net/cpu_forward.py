@@ -22,7 +22,7 @@ from net.architectures.residual import ResidualBlock, ResidualNetwork, SqueezeEx
 from net.batches import Batch
 from net.conv_sizes import ConvShape
 from net.head_kernels import Layer
-from net.number_formats import load_bf16, same_f32, store_bf16
+from net.number_formats import as_numpy, load_bf16, same_f32, store_bf16
 from net.packed_convs import Affine, PackedConv, packed_available
 from net.planes import PlaneShape
 
@@ -137,7 +137,7 @@ class CpuForward:
         scalars = batch.features[:, shape.words - shape.scalar_planes :].astype(np.uint32).view(np.float32)
         self._kernels["start_block"](
             batch.features, scalars, net.masks, net.corners, net.taps, net.edges, net.start_bias,
-            self._board, self._base, _as_numpy(out)[: batch.rows],
+            self._board, self._base, as_numpy(out)[: batch.rows],
         )  # fmt: skip
         return out.permute(0, 3, 1, 2)
 
@@ -153,12 +153,8 @@ class CpuForward:
 
     def _numbers(self, x: Tensor) -> npt.NDArray[Any]:
         """`[n, cells, channels]` of a channels-last tensor, sharing its memory."""
-        array = _as_numpy(x.permute(0, 2, 3, 1))
+        array = as_numpy(x.permute(0, 2, 3, 1))
         return array.reshape(x.shape[0], -1, self._weights.channels)
-
-
-def _as_numpy(x: Tensor) -> npt.NDArray[Any]:
-    return x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
 
 
 def _up(channels: int) -> int:

@@ -1,6 +1,6 @@
 """A network of any family from packed words to priors: any device, any number format.
 
-This is what CUDA graphs capture, and what a CPU runs unless there is something faster for the family.
+This is what CUDA graphs capture. A CPU has quicker ways in and out of the module (`net.module_on_cpu`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ _NEVER = -1e30
 """Logit of no action: finite, so that a padding row without any action gives no NaN."""
 
 
+def placed(network: Network, device: str, dtype: torch.dtype) -> Network:
+    """A copy of a folded network on a device, in a number format, laid out channels-last."""
+    copied: Network = copy.deepcopy(network).to(device, dtype)
+    return copied.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
 class ModuleForward:
     """`(words int64[n, words], legal int32[n, k]) -> (priors float16[n, k], wdl float32[n, 3])`.
 
@@ -31,18 +37,17 @@ class ModuleForward:
     def __init__(self, network: Network, game: Game, history: int, device: str, dtype: torch.dtype) -> None:
         self._shape = PlaneShape.of(game, history)
         self._dtype = dtype
-        self.module = copy.deepcopy(network)
-        self.module.to(device=device, dtype=dtype, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._module = placed(network, device, dtype)
 
     def set_weights(self, network: Network) -> None:
         """Replace the weights in place, so that captured graphs see them. Same architecture as before."""
-        ours = self.module.state_dict()
+        ours = self._module.state_dict()
         for name, tensor in network.state_dict().items():
             ours[name].copy_(tensor)
 
     def __call__(self, words: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
         """Priors are the softmax over the legal actions of each row; what stands at NO_ACTION is 0."""
         planes = unpack(words, self._shape, self._dtype)
-        logits, value_logits = self.module(planes.contiguous(memory_format=torch.channels_last))
+        logits, value_logits = self._module(planes.contiguous(memory_format=torch.channels_last))
         chosen = logits.gather(1, legal.clamp(min=0).long()).float().masked_fill(legal == NO_ACTION, _NEVER)
         return chosen.softmax(dim=1).half(), wdl_of(value_logits)

@@ -16,15 +16,16 @@ from torch import Tensor, nn
 
 from games.spec import Game
 from net.agreeing_sizes import Positions, agreeing_sizes
+from net.architectures.heads import wdl_of
 from net.architectures.network import Network
 from net.architectures.registry import build
 from net.batches import Batch
 from net.folding import fold
-from net.module_forward import NO_ACTION, ModuleForward
-from net.planes import PlaneShape, words_tensor
-from net.ragged import compact, spread
+from net.module_forward import placed
+from net.number_formats import as_numpy
+from net.plane_kernels import legal_priors, write_planes
+from net.planes import PlaneShape
 from net.sizes_on_disk import remembered
-from net.slots import Buffers
 
 F32 = npt.NDArray[np.float32]
 
@@ -35,23 +36,23 @@ TRIED = 64
 
 
 class ModuleOnCpu:
-    """Runs up to `rows` positions at once in the calling thread. Weights are shared, memory is its own."""
+    """Runs up to `rows` positions at once in the calling thread. The module is shared, memory is its own."""
 
-    def __init__(self, forward: ModuleForward, game: Game, history: int, rows: int) -> None:
-        self._forward = forward
-        words = game.feature_words(history)
-        self._memory = Buffers.make(rows, words, game.max_legal, torch.device("cpu"), pinned=False)
+    def __init__(self, module: Network, shape: PlaneShape, dtype: torch.dtype, rows: int) -> None:
+        self._module, self._shape, self._masks = module, shape, shape.masks()
+        self._planes = torch.zeros((rows, shape.rows, shape.cols, shape.planes), dtype=dtype)
+        self._one = as_numpy(torch.ones(1, dtype=dtype))[0]
 
     def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32) -> None:
         """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
-        memory = self._memory
-        memory.words.numpy().view(np.uint64)[: batch.rows] = batch.features
-        spread(batch.actions, batch.counts, NO_ACTION, memory.legal.numpy())
-        found, chances = self._forward(memory.words[:bucket], memory.legal[:bucket])
-        halves = np.empty(priors.shape, np.float16)
-        compact(found.numpy().view(np.uint16), batch.counts, halves.view(np.uint16))
-        priors[:] = halves
-        wdl[:] = chances.numpy()[: batch.rows]
+        shape = self._shape
+        scalars = batch.features[:, shape.words - shape.scalar_planes :].astype(np.uint32).view(np.float32)
+        numbers = as_numpy(torch.from_numpy(scalars).to(self._planes.dtype))
+        planes = as_numpy(self._planes).reshape(-1, shape.cells, shape.planes)
+        write_planes(batch.features, numbers, self._masks, self._one, planes)
+        logits, value_logits = self._module(self._planes[:bucket].permute(0, 3, 1, 2))
+        legal_priors(logits[: batch.rows].float().numpy(), batch.counts, batch.actions, priors)
+        wdl[:] = wdl_of(value_logits).numpy()[: batch.rows]
 
 
 def module_sizes(
@@ -75,19 +76,20 @@ def try_sizes(
     network: Network, game: Game, history: int, dtype: torch.dtype, sizes: Sequence[int]
 ) -> tuple[int, ...]:
     """The same, by computing. All blocks have one shape, so a network of one is enough."""
-    forward = ModuleForward(made_up(network, game, history), game, history, "cpu", dtype)
+    module = placed(made_up(network, game, history), "cpu", dtype)
     layers: list[Tensor] = []
-    for layer in forward.module.modules():
+    for layer in module.modules():
         if not list(layer.children()):
             layer.register_forward_hook(lambda _, inputs, output: layers.append(output) if inputs else None)
     positions = max(TRIED, *sizes)
-    words = _made_up_words(PlaneShape.of(game, history), positions)
-    legal = torch.arange(min(game.max_legal, game.actions), dtype=torch.int32).expand(positions, -1)
+    generator = torch.Generator().manual_seed(0)
+    boards = (positions, game.rows, game.cols, game.planes(history))
+    planes = torch.randint(0, 4, boards, generator=generator).eq(0).to(dtype)
 
     def compute(numbers: Positions) -> list[bytes]:
         layers.clear()
-        at = torch.from_numpy(numbers)
-        found = [*forward(words[at], legal[at]), *layers]
+        logits, value_logits = module(planes[torch.from_numpy(numbers)].permute(0, 3, 1, 2))
+        found = [logits, wdl_of(value_logits), *layers]
         rows = [one.reshape(len(numbers), -1).contiguous().view(torch.uint8).numpy() for one in found]
         return [b"".join(part.tobytes() for part in parts) for parts in zip(*rows, strict=True)]
 
@@ -104,13 +106,3 @@ def made_up(network: Network, game: Game, history: int) -> Network:
         for parameter in folded.parameters():
             nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
     return folded
-
-
-def _made_up_words(shape: PlaneShape, positions: int) -> Tensor:
-    """`int64[positions, words]`: one cell in four is set, scalars are 1."""
-    rng = np.random.default_rng(0)
-    bits = shape.bit_planes * shape.words_per_plane
-    words = rng.integers(0, 2**64, (positions, shape.words), np.uint64)
-    words &= rng.integers(0, 2**64, (positions, shape.words), np.uint64)
-    words[:, bits:] = np.float32(1).view(np.uint32)
-    return words_tensor(words)

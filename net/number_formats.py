@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy.typing as npt
+import torch
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
+from torch import Tensor
+
+
+def as_numpy(numbers: Tensor) -> npt.NDArray[Any]:
+    """The same memory as an array: float32, or bfloat16 as uint16."""
+    return numbers.view(torch.uint16).numpy() if numbers.dtype == torch.bfloat16 else numbers.numpy()
 
 
 @intrinsic
