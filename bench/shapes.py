@@ -1,10 +1,11 @@
-"""Networks of several shapes, trained for as many steps on the games of one run: which learns most?
+"""Networks of several shapes, trained on the games of one run, as many steps or as long: which learns most?
 
-`python -m bench.shapes runs/NAME 3x48 3x48,value_channels=16 4x64 [--steps 2000] [--seed 0]`; a shape is a
-preset or sizes, then fields of its architecture. For each: a step's time, positions a second
-in play, losses on a twentieth of the games that none was trained on, and errors where the right move is
-known. All see the same samples in the same order. Self-play would give each its own games: this says which
-shapes are worth a run, not what they reach.
+`python -m bench.shapes runs/NAME 3x48 3x48,value_channels=16 tf3x48 [--steps 2000] [--seconds 0] [--seed 0]`;
+with `--seconds` each makes the steps that fit into so many seconds of processor time. A shape is a preset or
+sizes, then fields of its architecture. For each: steps, a step's time, positions a second in play, losses on
+a twentieth of the games that none was trained on, and errors where the right move is known. All see the same
+samples in the same order. Self-play would give each its own games: this says which shapes are worth a run,
+not what they reach.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ HELD_OUT = 0.05
 HELD_OUT_POSITIONS = 8192
 BATCH_IN_PLAY = 64
 SIMULATIONS = (0, 64)
+PACE_STEPS = 10
+"""Made by a throwaway network to see how many steps fit into `--seconds`."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,13 @@ def train(taught: Lessons, architecture: Architecture, steps: int, seed: int) ->
     return learner, 1000 * spent / steps
 
 
+def steps_in(seconds: float, taught: Lessons, architecture: Architecture, seed: int) -> int:
+    """How many steps fit into so many seconds of processor time; those that warm up are not counted."""
+    train(taught, architecture, PACE_STEPS, seed)
+    _, step_ms = train(taught, architecture, PACE_STEPS, seed)
+    return max(1, round(1000 * seconds / step_ms))
+
+
 def speed(taught: Lessons, weights: Path) -> float:
     """Positions a second in play."""
     game, history = taught.game, taught.history
@@ -130,8 +140,10 @@ def errors(game: Game, weights: Path) -> list[str]:
     ]
 
 
-def tell(taught: Lessons, name: str, steps: int, seed: int) -> None:
+def tell(taught: Lessons, name: str, steps: int, seconds: float, seed: int) -> None:
     """One line of the table."""
+    if seconds:
+        steps = steps_in(seconds, taught, shape(name), seed)
     learner, step_ms = train(taught, shape(name), steps, seed)
     samples = taught.sampler.newest(taught.held_out.window, WINDOW, HELD_OUT_POSITIONS)
     figures = learner.evaluate(samples)
@@ -141,6 +153,7 @@ def tell(taught: Lessons, name: str, steps: int, seed: int) -> None:
         pace, wrong = speed(taught, weights), errors(taught.game, weights)
     cells = [
         name,
+        str(steps),
         f"{step_ms:.0f}",
         f"{pace:,.0f}",
         f"{figures.policy_loss:.4f}",
@@ -154,23 +167,22 @@ def _main() -> int:
     parser.add_argument("run", type=Path)
     parser.add_argument("shapes", nargs="+")
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--seconds", type=float, default=0.0, help="of processor time, in place of --steps")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    if options.steps < 1:
-        raise Fatal("--steps must be 1 or more", Exit.CONFIG)
+    if options.steps < 1 or options.seconds < 0:
+        raise Fatal("--steps must be 1 or more, --seconds 0 or more", Exit.CONFIG)
     for name in options.shapes:
         shape(name)
     prepare_thread(1)
     taught = lessons(options.run)
-    print(
-        f"{taught.window.positions:,} positions, {options.steps} steps of 256, seed {options.seed}",
-        flush=True,
-    )
+    length = f"{options.seconds:g} s" if options.seconds else f"{options.steps} steps"
+    print(f"{taught.window.positions:,} positions, {length} of 256, seed {options.seed}", flush=True)
     searched = [f"errors, {count} simulations" if count else "errors, raw policy" for count in SIMULATIONS]
-    head = ["shape", "step ms", "positions/s", "held-out policy", "held-out value", *searched]
+    head = ["shape", "steps", "step ms", "positions/s", "held-out policy", "held-out value", *searched]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head), flush=True)
     for name in options.shapes:
-        tell(taught, name, options.steps, options.seed)
+        tell(taught, name, options.steps, options.seconds, options.seed)
     return int(Exit.OK)
 
 
