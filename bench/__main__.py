@@ -11,6 +11,7 @@ BENCHMARKS = {
     "search": "leaves/s of one core with a network that costs nothing, beside python-chess",
     "transport": "leaves/s over ipc and tcp, three ways of reading ZeroMQ",
     "inference": "positions/s per batch bucket",
+    "libraries": "ways to run a network on a CPU: ours, torch, OpenVINO, ONNX Runtime",
     "analyse": "positions/s of azplay analyse, and how full its batches are",
     "loop": "evals/s of the running system over those of the bare network",
     "ingest": "games/s verified, committed and acknowledged",

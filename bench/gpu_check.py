@@ -25,7 +25,7 @@ from net.inference import Inference
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta
 
-PRESETS_CHECKED = ("tiny", "small", "medium")
+PRESETS_CHECKED = ("tiny", "small", "medium", "tf-small")
 ROWS = (1, 7, 64, 300)
 PRIOR_LIMIT = 0.01
 """Largest difference of a prior that bfloat16 may make."""

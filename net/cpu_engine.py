@@ -39,7 +39,7 @@ CACHE_BYTES = 512 << 10
 class Forward(Protocol):
     """A network on one core."""
 
-    def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32) -> None:
+    def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32, /) -> None:
         """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
 
 
