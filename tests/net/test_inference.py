@@ -22,6 +22,7 @@ from games.spec import Game
 from net.architectures.network import Network
 from net.architectures.registry import build
 from net.architectures.residual import Residual
+from net.architectures.sizes import Architecture
 from net.batches import Batch, bucket_for
 from net.conv_sizes import candidates
 from net.cpu_engine import CpuEngine, cut
@@ -48,7 +49,7 @@ ENGINES = [f"{way} {dtype}" for way in ("kernels", "module", "torch") for dtype 
 """Two on a CPU, and the one of GPUs (on a CPU)."""
 
 
-def trained_like(sizes: Residual, game: Game, history: int, seed: int = 0) -> Network:
+def trained_like(sizes: Architecture, game: Game, history: int, seed: int = 0) -> Network:
     """A network whose every parameter and running statistic matters."""
     torch.manual_seed(seed)
     network = build(sizes, game, history)

@@ -10,22 +10,21 @@ from net_shapes import naive_planes, random_play
 from test_inference import naive_answers, trained_like
 
 from games import GAME_NAMES, get_game
-from net.architectures.residual import Residual
+from net.architectures.registry import named
 from net.inference import Inference
 from net.planes import PlaneShape, unpack, words_tensor
 from net.weights import WeightsMeta, save
 
-SIZES = Residual(1, 16, True, 8, value_channels=2, value_hidden=16, value_head="wdl")
 
-
+@pytest.mark.parametrize("net", ["1x16se", "tf1x32"])
 @pytest.mark.parametrize("name", GAME_NAMES)
 def test_a_net_from_a_file_answers_positions_of_the_game_as_the_plain_network_does(
-    name: str, tmp_path: Path
+    name: str, net: str, tmp_path: Path
 ) -> None:
-    game = get_game(name)
+    game, sizes = get_game(name), named(net)
     batch = random_play(game, 30)
-    network = trained_like(SIZES, game, game.history)
-    save(tmp_path / "net.safetensors", network, WeightsMeta(name, game.history, SIZES))
+    network = trained_like(sizes, game, game.history)
+    save(tmp_path / "net.safetensors", network, WeightsMeta(name, game.history, sizes))
     inference = Inference(name, game.history, threads=1, target_rows=16)
     inference.load(tmp_path / "net.safetensors")
     priors, wdl = inference.run(batch.features, batch.counts, batch.actions)
