@@ -35,8 +35,9 @@ TICK_SECONDS = 1.0
 LONGEST_PAUSE = 5.0
 """Seconds that a peer is not read because of what it, or others at its address, said. Who would have to wait
 longer for its own talk alone is cut, and a connection from an address that would have to is not taken."""
-CONNECTION_PRICE = 2.0
-"""Messages without work that a connection counts for: to take it, greet it and end it costs as much."""
+CONNECTION_PRICE = 4.0
+"""Messages without work that a connection counts for: to take it, greet it and end it costs as much. A
+thousand workers behind one address are all there after 20 s."""
 PRICED_BYTES = 64 * 1024
 """Bytes whose reading costs about as much as one message without work."""
 
@@ -143,9 +144,9 @@ class Door:
         connection = self._connections.get(peer)
         return LOCAL if connection is None else connection.address
 
-    def charge(self, peer: bytes, size: int = 0) -> None:
-        """It sent a message of `size` bytes that brings no work. One that sends many of them is read more
-        slowly, or cut; so is read more slowly whoever shares its address and does the same.
+    def charge(self, peer: bytes, size: int = 0, price: float = 1.0) -> None:
+        """It sent a message of `size` bytes that brings no work and costs as much as `price` others. One that
+        sends many of them is read more slowly, or cut; who shares its address and does the same, more slowly.
 
         Peers on local sockets are this user's own processes, and are not held up.
         """
@@ -153,11 +154,11 @@ class Door:
         if connection is None or connection.is_local:
             return
         now = self._clock()
-        wait = connection.talk.take(now)
+        wait = connection.talk.take(now, price)
         if wait > LONGEST_PAUSE:
             self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
             return
-        of_address = self._addresses.take(connection.address, now, 1.0 + size / PRICED_BYTES)
+        of_address = self._addresses.take(connection.address, now, price + size / PRICED_BYTES)
         connection.pause = min(LONGEST_PAUSE, max(wait, of_address))
 
     def send(self, frames: Sequence[Frame]) -> bool:

@@ -44,6 +44,9 @@ ANYONE = frozenset({"worker", "client", "trainer", "watcher"})
 PLAYERS = frozenset({"worker", "client"})
 TRAINER = frozenset({"trainer"})
 
+ANEW_PRICE = 10.0
+"""Messages without work that a session counts for which takes the place of another on one connection: to end
+one and begin one costs much, and a client that lost its session waits before it says hello again."""
 FAULT = "a fault in the server, its log has more"
 """Reason of an `internal`."""
 FAULT_RETRY = 5.0
@@ -100,9 +103,9 @@ class Port:
         """False when the peer is gone or does not read."""
         return self.door.send([peer, encode(message), *frames])
 
-    def charge(self, peer: bytes, size: int = 0) -> None:
+    def charge(self, peer: bytes, size: int = 0, price: float = 1.0) -> None:
         """`peer` sent `size` bytes that bring no work: who sends many of them is read more slowly."""
-        self.door.charge(peer, size)
+        self.door.charge(peer, size, price)
 
     def refuse(self, peer: bytes, code: Code, reason: str, request: int, retry_after: float = 0.0) -> None:
         """Tell `peer` that a message of its is of no use."""
@@ -234,6 +237,8 @@ class Port:
             self._refuse_hello(peer, hello_refusal(outline(header) or Outline(), str(error)))
             return
         known = self.sessions.get(peer)
+        if known is not None and known.hello != hello:
+            self.charge(peer, price=ANEW_PRICE)
         answer = self._join(peer, hello, now)
         self.expire(now)
         if isinstance(answer, Goodbye):

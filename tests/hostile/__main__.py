@@ -21,7 +21,7 @@ from target import Target  # noqa: E402
 
 HEAD = (
     f"{'attack':22} {'item':>4} | {'quiet':>7} {'control':>7} {'attacked':>8} {'lost':>7} {'in all':>7} | "
-    f"{'attacker: cores':>15} {'conn/s':>6} {'msg/s':>6} {'MB/s':>6} | {'front cores':>11} "
+    f"{'attacker: cores':>15} {'control':>7} {'conn/s':>6} {'msg/s':>6} {'MB/s':>6} | {'front cores':>11} "
     f"{'trainer cores':>13} | {'wait s':>6} | {'MB before':>9} {'peak':>4} {'after':>5} | verdict"
 )
 
@@ -32,10 +32,11 @@ def line(result: Result) -> str:
     rates = [middle(turns, "evals") for turns in (quiet, result.control, attacked)]
     lost = [100 * result.lost(turns) for turns in (result.control, quiet)]
     sent = [middle(attacked, figure) for figure in ("other", "connections", "messages", "bytes")]
+    burnt = middle(result.control, "other")
     cores = [middle(turns, part) for part in ("server", "trainer") for turns in (quiet, attacked)]
     return (
         f"{result.attack:22} {result.item or '':>4} | {rates[0]:>7.0f} {rates[1]:>7.0f} {rates[2]:>8.0f} "
-        f"{lost[0]:>6.1f}% {lost[1]:>6.1f}% | {sent[0]:>15.2f} {sent[1]:>6.0f} {sent[2]:>6.0f} "
+        f"{lost[0]:>6.1f}% {lost[1]:>6.1f}% | {sent[0]:>15.2f} {burnt:>7.2f} {sent[1]:>6.0f} {sent[2]:>6.0f} "
         f"{sent[3] / 1e6:>6.1f} | {cores[0]:>5.2f} {cores[1]:>5.2f} {cores[2]:>7.2f} {cores[3]:>5.2f} | "
         f"{result.longest_wait:>6.2f} | {result.before.now:>9.0f} {result.peak:>4.0f} "
         f"{result.memory_after:>5.0f} | {result.trouble or 'lives'}"

@@ -59,7 +59,7 @@ ATTACKS = (
     Attack(12, killed_azrun, most=1, is_long=True),
     Attack(13, unfinished_messages, strokes=3, most=4),
     Attack(13, endless_subscriptions, most=2),
-    Attack(13, unread_weights, most=4),
+    Attack(13, unread_weights, strokes=1, most=4),
     Attack(13, half_handshakes, strokes=16, most=32),
     Attack(14, nested_headers, strokes=16, most=32),
     Attack(15, hogged_relay, most=10),

@@ -20,10 +20,12 @@ SETTLE = 5.0
 """Seconds after the last turn until memory is read."""
 ASK_EVERY = 0.02
 """Seconds between an answer and the next question of `Waiting`."""
-BURNT = bytes(256 * 1024)
-"""Hashed by the control again and again, a tenth of a millisecond each; others run meanwhile."""
-PAUSE = 0.002
-"""Seconds that the control sleeps when it is ahead of the attacker's share."""
+BURNT = bytes(16 * 1024)
+"""Hashed by the control again and again. Small, so that it drives nothing out of the others' caches."""
+PAUSE = 0.01
+"""Seconds that the control sleeps when it is ahead of the attacker's share: it shall wake up seldom."""
+REST = 1.0
+"""Seconds between the end of an attack and the control, which shall not pay for what is left to be done."""
 
 
 Turn = dict[str, float]
@@ -204,5 +206,6 @@ def _attack_turn(target: Target, attack: Attack, seconds: float, result: Result)
 
 
 def _control_turn(target: Target, seconds: float, result: Result) -> None:
+    time.sleep(REST)
     burner = Burner(result.attacked[-1]["other"])
     result.control.append(_turn(target, seconds, burner)[0])

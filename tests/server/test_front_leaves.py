@@ -38,6 +38,7 @@ from protocol.messages import (
     Welcome,
     encode,
 )
+from server.port import ANEW_PRICE
 from server.shares import MOST_GAMES, SPARE_CREDITS
 
 
@@ -274,7 +275,7 @@ def test_only_leaves_within_the_credits_are_no_talk(play: Play, monkeypatch: pyt
 
     async def scenario(bench: Bench) -> None:
         talk: list[bytes] = []
-        monkeypatch.setattr(bench.front.leaf.port.door, "charge", lambda peer, _size: talk.append(peer))
+        monkeypatch.setattr(bench.front.leaf.port.door, "charge", lambda peer, *_: talk.append(peer))
         evaluator = await bench.evaluator()
         evaluator.holding = True
         worker = Worker(bench, 1)
@@ -290,6 +291,21 @@ def test_only_leaves_within_the_credits_are_no_talk(play: Play, monkeypatch: pyt
         worker.send(Evaluate(1, 1), *random_leaves(worker.rng, 1))
         await worker.status()
         assert len(talk) == counted + 3
+
+    play(scenario)
+
+
+def test_a_session_in_place_of_another_costs_more_and_a_hello_again_does_not(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(bench: Bench) -> None:
+        prices: list[float] = []
+        door = bench.front.leaf.port.door
+        monkeypatch.setattr(door, "charge", lambda _peer, _size, price: prices.append(price))
+        peer = Peer(bench, "leaves")
+        for name in ("first", "first", "second"):
+            await peer.join("watcher", name)
+        assert prices == [1.0, 1.0, 1.0, ANEW_PRICE]
 
     play(scenario)
 
