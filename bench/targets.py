@@ -15,7 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from games import get_game
-from play.truth.rows import Row, rows_for
+from games.knowledge import Row
+from play.truth.rows import rows_for
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
 from search.mcts import search

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from play.truth import connect_four_set as labelled
-from play.truth import endgames
-from play.truth.connect_four import Solver
+from games.chess import endings
+from games.connect_four import labelled
+from games.connect_four.solver import Solver
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -38,9 +38,9 @@ def run() -> dict[str, float]:
         figures[f"connect_four_{phase}_nodes_per_s"] = nodes
         print(f"{phase:16} {verdicts:12,.1f} {nodes:14,.0f}")
     for name in ("KQK", "KPK"):
-        endgames.make(name)
+        endings.make(name)
     print(f"{'chess endgame':16} {'seconds':>12} {'longest mate':>14}")
-    for name in endgames.ENDINGS:
-        figures[f"{name}_seconds"] = _seconds(partial(endgames.make, name))
-        print(f"{name:16} {figures[f'{name}_seconds']:12.2f} {endgames.ending(name).longest:14}")
+    for name in endings.ENDINGS:
+        figures[f"{name}_seconds"] = _seconds(partial(endings.make, name))
+        print(f"{name:16} {figures[f'{name}_seconds']:12.2f} {endings.ending(name).longest:14}")
     return figures

@@ -7,3 +7,14 @@ GAME_MODULES = {
 }
 
 GAME_NAMES = tuple(GAME_MODULES)
+
+LISTED = ", ".join(GAME_NAMES)
+"""For `--help`."""
+
+DEFAULT_GAME = "chess"
+"""Where no game is said, and none follows from a weights file."""
+
+
+def is_game(name: str) -> bool:
+    """Whether `games.get_game` may know it."""
+    return name in GAME_MODULES

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from games.knowledge import Knowledge
 
 ONGOING = 0
 """`end_reason` of a position from which the game goes on."""
@@ -163,6 +166,15 @@ class Game:
     notation: Notation
     symmetries: tuple[Symmetry, ...] = field(default=())
     """All symmetries but the identity."""
+    score: Callable[[State], int] | None = None
+    """By how much the first player is ahead, in the game's own unit (boxes, points); None: nothing is counted
+    beside the outcome."""
+    knowledge: Callable[[], Knowledge] | None = None
+    """Imports what else is known (`games.knowledge`), when somebody asks; None: nothing is."""
+    few_positions: bool = False
+    """So few that knowing them all by heart is learning, and every reply can be played through."""
+    played_out_plies: float = 0.0
+    """Mean plies below which drawn games were not played out; 0: not known."""
     generator: StartGenerator | None = None
     """Random start positions by name, where the game offers some."""
     probes: tuple[tuple[str, str], ...] = field(default=())

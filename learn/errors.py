@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from games.knowledge import Row
 from games.spec import Game
 from learn.recipe import Recipe
 from learn.training import Snapshot, Trained
 from play.nets import load_net
 from play.truth.measuring import measure
 from play.truth.report import PlayerErrors
-from play.truth.rows import Row
 
 
 def errors_of(

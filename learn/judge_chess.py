@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from games.chess import GAME
+from games.chess.heuristic import material
 from games.spec import PLY_CAP
 from learn import contest
 from learn.measures import Judgement, Measure, share
@@ -16,7 +17,6 @@ from learn.recipe import Recipe
 from learn.self_play_games import Span, spans
 from learn.training import Trained
 from play.lines import GameLine
-from play.match.chess_heuristic import material
 from play.match.openings import Opening, random_openings
 from play.match.runner import PlayedGame
 from play.nets import LoadedNet, load_net

@@ -15,9 +15,8 @@ from learn.recipe import Recipe
 from learn.training import Trained
 from play.match.openings import random_openings
 from play.search_choice import search_name
-from play.truth import connect_four_set
 from play.truth.report import PlayerErrors
-from play.truth.rows import connect_four_rows, rows_for
+from play.truth.rows import final_rows, rows_for
 
 OPPONENTS = ("alphabeta:5", "rollouts:1000")
 MATCH_TARGET = 0.95
@@ -38,7 +37,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
             for group in player.groups[:-1]:
                 panel = f"errors where it matters, {player.search}"
                 found.add_point(panel, group.group, snapshot.minute, group.errors_matter)
-    final = connect_four_rows(connect_four_set.FINAL)
+    final = final_rows(GAME)
     for name, snapshot in (("untrained", trained.snapshots[0]), ("trained", trained.snapshots[-1])):
         tell(f"final positions, {name}")
         *players, random = errors_of(trained, snapshot, recipe, GAME, final)

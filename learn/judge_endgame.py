@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from games.chess import GAME
+from games.chess import GAME, endings
+from games.chess.truth import won_rows
+from games.knowledge import Row
 from learn import contest
 from learn.errors import errors_of
 from learn.measures import Judgement, Measure, mean_of, share
@@ -13,8 +15,6 @@ from learn.training import Trained
 from play.lines import GameLine
 from play.match.openings import Opening
 from play.search_choice import search_name
-from play.truth import endgames
-from play.truth.rows import Row, won_rows
 
 POSITIONS, ON_THE_WAY = 200, 60
 """Positions for the final judgement, and for each point of the curve."""
@@ -81,7 +81,7 @@ def conversions(player: str, rows: list[Row]) -> tuple[int, list[float]]:
     for game in played:
         line = GameLine(GAME, game.start)
         strong_first = line.side_to_move == 0
-        known = endgames.probe(line.state)
+        known = endings.probe(line.state)
         if game.swapped == strong_first or game.outcome_for_a != 1 or known is None:
             continue
         above.append((game.plies - known.plies) / 2)

@@ -11,7 +11,7 @@ from learn.recipe import Recipe
 from learn.training import Trained
 from runtime.exits import Exit, Fatal
 
-JUDGES = ("tic_tac_toe", "connect_four", "endgame", "chess")
+JUDGES = ("any", "tic_tac_toe", "connect_four", "endgame", "chess")
 
 
 def check_judge(recipe: Recipe) -> None:

@@ -9,10 +9,15 @@ from typing import Any
 
 import msgspec
 
+from games.names import GAME_NAMES
 from runtime.exits import Exit, Fatal
 from runtime.nearest import nearest
 
 FOLDER = Path(__file__).parent / "recipes"
+ANY_GAME = "any"
+"""The judge of games that have none of their own."""
+MINUTES = 10.0
+"""Of a game without a recipe."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +30,8 @@ class Recipe:
     game: str
     minutes: float
     """Wall clock of self-play and training together."""
-    judge: str
-    """Who judges the result: a name of `learn.judging`."""
+    judge: str = ANY_GAME
+    """Who judges the result: a name of `learn.judging`; `any` needs nothing to be known of the game."""
     seeds: tuple[int, ...] = (1, 2)
     snapshot_minutes: float = 5.0
     """Minutes between two networks that are kept for the learning curve."""
@@ -61,11 +66,14 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Recipe:
-    """The recipe `name` of `learn/recipes`, or in the file of that name. Fatal(CONFIG) if it is none."""
+    """The recipe `name` of `learn/recipes`, or in the file of that name; a game without a recipe is trained
+    for MINUTES with default settings. Fatal(CONFIG) if it is none of them."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
         settings = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
+        if name in GAME_NAMES:
+            return Recipe(name, f"{name} in {MINUTES:.0f} minutes", name, MINUTES)
         raise Fatal(f"there is no recipe {name!r}; there are {', '.join(names())}", Exit.CONFIG) from error
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise Fatal(f"{path} cannot be read: {error}", Exit.CONFIG) from error

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from games import get_game
+from games.names import DEFAULT_GAME
 from games.spec import Game
 from runtime.exits import Exit, Fatal
 from runtime.weights_files import short_name
@@ -55,7 +56,7 @@ def load_net(
         meta = None if weights is None else read_meta(weights.read_bytes())
         if meta is not None and game_name and meta.game != game_name:
             raise Fatal(f"{weights} is a network for {meta.game}, not {game_name}", Exit.BAD_DATA)
-        game = get_game(meta.game if meta else game_name or "chess")
+        game = get_game(meta.game if meta else game_name or DEFAULT_GAME)
         history = meta.history if meta else game.history
         inference = Inference(game, history, device, threads=threads or None)
         if weights is not None:

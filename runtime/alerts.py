@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from games.spec import PLY_CAP
+from games.spec import PLY_CAP, Game
 from runtime.stretches import Stretch
 
 SMALLEST_STRETCH = 30
@@ -22,8 +22,6 @@ DRAWN_LOSS = 0.5
 """Cross-entropy of the value below which, with so many draws, it says little but draw."""
 THREEFOLD = 0.30
 """Share of games that end by repetition."""
-SHORT = {"chess": 40.0}
-"""Mean plies below which drawn games were not played out."""
 SATURATED_VALUES = 0.10
 """Share of values that name the result as certain."""
 WRONG_VALUES = 0.05
@@ -44,8 +42,6 @@ HELD_OUT_GAP = 0.20
 (Ours: 0.25 in Connect Four at 4 samples a position, 0.05 at 2.)"""
 NO_EFFECT = 0.05
 """KL of visits and priors, nats, below which searching tells the network nothing new."""
-BY_HEART = frozenset({"tic_tac_toe"})
-"""Games with so few positions that knowing them all is learning, and a draw is the right result."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +80,8 @@ class Lesson:
 class Signs:
     """What alerts are made of."""
 
-    game: str
+    game: Game
+    """Where it has few positions, knowing them all is learning, and a draw is the right result."""
     stretches: Sequence[Stretch]
     """Oldest first."""
     lessons: Sequence[Lesson] = ()
@@ -108,7 +105,7 @@ def find_alerts(signs: Signs) -> list[Alert]:
 def _draw_collapse(signs: Signs) -> Alert | None:
     recent = signs.stretches[-IN_A_ROW:]
     collapsed = len(recent) == IN_A_ROW and all(stretch.draw_share > DRAWS for stretch in recent)
-    if signs.game in BY_HEART or not collapsed:
+    if signs.game.few_positions or not collapsed:
         return None
     least = min(stretch.draw_share for stretch in signs.stretches)
     draws = ", ".join(f"{stretch.draw_share:.0%}" for stretch in recent)
@@ -126,7 +123,7 @@ def _says_draw(signs: Signs) -> Alert | None:
     newest = signs.stretches[-1] if signs.stretches else None
     losses = [lesson.value_loss for lesson in signs.lessons[-IN_A_ROW:]]
     too_good = len(losses) == IN_A_ROW and max(losses) < DRAWN_LOSS
-    if signs.game in BY_HEART or newest is None or newest.draw_share <= DRAWS or not too_good:
+    if signs.game.few_positions or newest is None or newest.draw_share <= DRAWS or not too_good:
         return None
     return Alert(
         "value says draw",
@@ -140,7 +137,7 @@ def _says_draw(signs: Signs) -> Alert | None:
 def _no_effect(signs: Signs) -> Alert | None:
     recent = signs.stretches[-IN_A_ROW:]
     known = [kl for stretch in recent if (kl := stretch.roots.mean_kl) is not None]
-    if signs.game in BY_HEART or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
+    if signs.game.few_positions or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
         return None
     kls, roots = ", ".join(f"{kl:.3f}" for kl in known), recent[-1].roots
     moves, differs = roots.mean_visited or 0.0, roots.differs / max(1, roots.compared)
@@ -168,9 +165,9 @@ def _repetitions(signs: Signs) -> Alert | None:
 
 
 def _short_draws(signs: Signs) -> Alert | None:
-    limit = SHORT.get(signs.game)
+    limit = signs.game.played_out_plies
     newest = signs.stretches[-1] if signs.stretches else None
-    if newest is None or limit is None or newest.mean_plies >= limit or newest.draw_share <= DRAWS:
+    if newest is None or newest.mean_plies >= limit or newest.draw_share <= DRAWS:
         return None
     return Alert(
         "short draws",
@@ -220,7 +217,7 @@ def _stale(signs: Signs) -> Alert | None:
 
 def _memorising(signs: Signs) -> Alert | None:
     lessons = list(signs.lessons)
-    if signs.game in BY_HEART or len(lessons) < 2 * IN_A_ROW:
+    if signs.game.few_positions or len(lessons) < 2 * IN_A_ROW:
         return None
     before, now = lessons[:-IN_A_ROW], lessons[-IN_A_ROW:]
     value_was = sum(lesson.value_loss for lesson in before) / len(before)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from games.names import DEFAULT_GAME, LISTED, is_game
 from runtime.exits import Exit, Fatal
 from runtime.processes import python_module
 from runtime.runs import RunFolder
@@ -22,8 +23,8 @@ TRAINER_GRACE = 30.0
 class RunConfig:
     """The whole loop on this machine: azserver, azclient and the trainer."""
 
-    game: str = "chess"
-    """chess, connect_four or tic_tac_toe."""
+    game: str = DEFAULT_GAME
+    """Its name; `--help` lists the games above."""
     minutes: float = 0.0
     """How long, minutes; 0 runs until Ctrl-C."""
     run: str = ""
@@ -101,15 +102,14 @@ def _config_flag(file: Path | None) -> list[str]:
 
 def check(settings: RunConfig) -> None:
     """What can be seen to be wrong before anything is started. Raises Fatal."""
-    from games.names import GAME_NAMES  # not at the top: --help does without NumPy
     from net.architectures.registry import check_name
 
     try:
         check_name(settings.net)
     except ValueError as error:
         raise Fatal(f"--net: {error}", Exit.CONFIG) from None
-    if settings.game not in GAME_NAMES:
-        raise Fatal(f"--game {settings.game!r} is not known; known: {', '.join(GAME_NAMES)}", Exit.CONFIG)
+    if not is_game(settings.game):
+        raise Fatal(f"--game {settings.game!r} is not known; known: {LISTED}", Exit.CONFIG)
     if settings.minutes < 0:
         raise Fatal(f"--minutes must be 0 or more, not {settings.minutes}", Exit.CONFIG)
     folder = RunFolder(settings.runs, run_name(settings))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from games.names import DEFAULT_GAME
 from net.architectures.registry import check_name
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
@@ -21,8 +22,8 @@ EXAMPLES = (
 class ServerConfig:
     """azserver: one evaluator per GPU, local self-play workers, and the door for clients and the trainer."""
 
-    game: str = "chess"
-    """chess, connect_four or tic_tac_toe."""
+    game: str = DEFAULT_GAME
+    """Its name; `--help` lists the games above."""
     gpus: str = ""
     """Devices of the evaluators, one process each: `0,1` (GPU numbers), `cpu`, `cpu,cpu`; empty takes
     all GPUs there are, else one cpu."""

@@ -31,7 +31,7 @@ class Watch:
     """What was seen of late. `games_per_stretch` 0 sees nothing."""
 
     def __init__(self, game: Game, games_per_stretch: int) -> None:
-        self._game = game.name
+        self._game = game
         self._size = games_per_stretch
         self._movers = Movers(game)
         self._open = Stretch()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from games.chess.actions import ACTIONS, PLANES
 from games.chess.encoding import PLANES_PER_POSITION, SCALAR_PLANES, encode
 from games.chess.ends import END_REASONS, end_reason
@@ -12,6 +14,16 @@ from games.chess.movegen import MAX_LEGAL, legal_actions
 from games.chess.notation import NOTATION
 from games.chess.play import play
 from games.spec import Game, Rules
+
+if TYPE_CHECKING:
+    from games.knowledge import Knowledge
+
+
+def _knowledge() -> Knowledge:
+    from games.chess.knowledge import KNOWLEDGE
+
+    return KNOWLEDGE
+
 
 GAME = Game(
     name="chess",
@@ -30,6 +42,8 @@ GAME = Game(
     end_reasons=END_REASONS,
     rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode),
     notation=NOTATION,
+    knowledge=_knowledge,
+    played_out_plies=40.0,
     generator=GENERATOR,
     probes=PROBES,
     material=material,

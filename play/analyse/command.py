@@ -28,7 +28,7 @@ class AnalyseConfig:
     """Positions in, evaluations out, one JSON object a line; docs/analysis.md has all fields."""
 
     game: str = ""
-    """chess, connect_four or tic_tac_toe; empty is the network's game (without --weights: chess)."""
+    """Its name, as listed above; empty is the network's game (without --weights: chess)."""
     weights: Path | None = None
     """Network (a .safetensors file, such as those in runs/NAME/weights). Without it, an untrained one."""
     simulations: int = 800

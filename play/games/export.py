@@ -1,4 +1,4 @@
-"""Games as PGN, with what the search found in comments; other games than chess in the same shape.
+"""Games as PGN, with what the search found in comments; games that have none in the same shape.
 
 A comment is `[%value +0.123] [%visits 312/800] [%prior_value +0.080] [%prior_kl 0.412] [%depth 5.3/14]`: the
 root's value after search for the side that moves, in [-1, 1]; visits of the move played and of all moves; the
@@ -11,10 +11,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
 from games import get_game
+from games.knowledge import PgnWriter, knowledge_of
 from games.spec import Game
 from play.games.listing import RESULTS, versions
 from play.games.plies import Ply, plies
@@ -23,8 +25,6 @@ from play.lines import GameLine
 from protocol.records import BadRecord, GameRecord
 from runtime.exits import Exit, Fatal
 from runtime.stored_games import Stored
-
-PGN_COLUMNS = 80
 
 Writer = Callable[[Game, dict[str, str], GameRecord], str]
 
@@ -45,7 +45,8 @@ def export(games: GamesFile, wanted: Range, out: Path | None, say: Callable[[str
 
 def _export_to(file: TextIO, games: GamesFile, wanted: Range, say: Callable[[str], None]) -> tuple[int, int]:
     game, exported, damaged = get_game(games.game), 0, 0
-    write: Writer = as_pgn if game.name == "chess" else as_text
+    pgn = knowledge_of(game).pgn
+    write: Writer = as_text if pgn is None else partial(as_pgn, pgn)
     event = f"azselfplay {games.path.resolve().parent.name}"
     for stored in games.games(wanted, with_data=True):
         try:
@@ -78,21 +79,11 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
     return {**found, "Start": record.start} if record.start else found
 
 
-def as_pgn(game: Game, headers: dict[str, str], record: GameRecord) -> str:
-    """A chess game as PGN. ValueError if it breaks the rules."""
-    import chess
-    import chess.pgn
-
-    start = chess.Board(record.start) if record.start else chess.Board()
-    tree = chess.pgn.Game({})
-    for name, text in headers.items():
-        if name != "Start":
-            tree.headers[name] = text
-    tree.setup(start)
-    node: chess.pgn.GameNode = tree
-    for ply in plies(game, record, GameLine(game, record.start, record.max_plies)):
-        node = node.add_variation(chess.Move.from_uci(ply.move), comment=comment(ply))
-    return tree.accept(chess.pgn.StringExporter(columns=PGN_COLUMNS))
+def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRecord) -> str:
+    """A game as PGN. ValueError if it breaks the rules."""
+    line = GameLine(game, record.start, record.max_plies)
+    moves = [(ply.move, comment(ply)) for ply in plies(game, record, line)]
+    return write({name: text for name, text in headers.items() if name != "Start"}, record.start, moves, "")
 
 
 def as_text(game: Game, headers: dict[str, str], record: GameRecord) -> str:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from games.spec import outcome_for_first_player
+from games.spec import Game, outcome_for_first_player
 from play.lines import GameLine
+from play.match.truth_players import table_of
 
 WON, DRAWN, TABLE = "adjudicated_win", "adjudicated_draw", "tablebase"
 """Reasons."""
@@ -32,7 +33,7 @@ class Adjudication:
     draw_from: int = 80
     """Ply from which on games are drawn so."""
     known: Callable[[GameLine], int | None] | None = None
-    """Result for the side to move where it is known (`endgame_tables`)."""
+    """Result for the side to move where it is known (`known_results`)."""
 
 
 class _Row:
@@ -89,9 +90,12 @@ class Judge:
         return None
 
 
-def endgame_tables(line: GameLine) -> int | None:
-    """Value for the side to move from our endgame tables (chess; KQK, KRK, KPK, KBNK), None elsewhere."""
-    from play.truth.endgames import probe
+def known_results(game: Game) -> Callable[[GameLine], int | None]:
+    """Value for the side to move from the game's tables, None elsewhere. Fatal(CONFIG) for a game without."""
+    probe = table_of(game, "--tables").probe
 
-    known = probe(line.state)
-    return None if known is None else known.value
+    def known(line: GameLine) -> int | None:
+        found = None if line.end_reason() else probe(line.state)
+        return None if found is None else found.value
+
+    return known

@@ -1,7 +1,7 @@
 """Fixed-depth alpha-beta on plain arrays, compiled once per game by `play.match.compiled`.
 
 `play`, `side_to_move`, `legal_actions`, `end_reason` and `END_VALUES` are the game's. Its heuristic's
-(`play.match.heuristics`) are `evaluate(state)` (centipawns or the like, side to move),
+(`games.knowledge`) are `evaluate(state)` (centipawns or the like, side to move),
 `order_score(state, action)` (larger is tried first) and `is_noisy(state, action)` (moves that the quiescence
 search goes on with).
 

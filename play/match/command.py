@@ -28,14 +28,14 @@ class MatchConfig:
     """Settings of `azplay match`; A and B come before them."""
 
     game: str = ""
-    """chess, connect_four or tic_tac_toe; not said: the game of A's or B's weights file, else chess."""
+    """Its name, as listed above; not said: the game of A's or B's weights file, else chess."""
     games: int = 100
     """Games at most, rounded up to whole pairs: each opening is played twice, colours swapped."""
     concurrent: int = 16
     """Games at once. Networks batch over them (64 or more is worth having on a GPU); with a clock, no more
     than there are cores."""
     openings: str = "auto"
-    """auto (chess: 40 well-known ones, then random), start, book, random:PLIES, or a file of FEN,
+    """auto (the game's well-known ones, then random), start, book, random:PLIES, or a file of FEN,
     EPD or moves."""
     seed: int = 1
     """Of random openings and of what is random in players."""
@@ -51,13 +51,13 @@ class MatchConfig:
     draw_plies: int = 0
     """Adjudicate a draw when all values are within 0.02 for so many plies, from ply 80; 0: never."""
     tables: bool = False
-    """End a game by the endgame tables (chess: KQK, KRK, KPK, KBNK)."""
+    """End a game by the game's endgame tables (chess: KQK, KRK, KPK, KBNK)."""
     device: str = "cpu"
     """Of networks: cpu, cuda, cuda:1."""
     threads: int = 0
     """CPU threads of a network; 0: all."""
     pgn: str = ""
-    """File for the games as PGN (chess), in the order they end; overwritten."""
+    """File for the games as PGN, where the game has it, in the order they end; overwritten."""
     moves: str = ""
     """File for the games as JSON lines (any game); overwritten."""
     json: bool = False
@@ -98,11 +98,12 @@ def _match(config: MatchConfig, specs: tuple[str, str]) -> int:
 
 
 def _game(config: MatchConfig, specs: tuple[str, str]) -> Game:
-    """The game that is named, or that the first network is for, or chess."""
+    """The game that is named, or that the first network is for, or the usual one."""
     from games import get_game
+    from games.names import DEFAULT_GAME
 
     try:
-        return get_game(config.game or _game_of_nets(specs) or "chess")
+        return get_game(config.game or _game_of_nets(specs) or DEFAULT_GAME)
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
 

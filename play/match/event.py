@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from games.spec import Game
-from play.match.adjudication import Adjudication, endgame_tables
+from play.match.adjudication import Adjudication, known_results
 from play.match.command import MatchConfig
 from play.match.elo import pair_counts
 from play.match.game_files import GameFiles
@@ -40,10 +40,12 @@ class Match:
     ) -> None:
         if config.games < 1 or config.concurrent < 1 or config.max_plies < 0:
             raise Fatal("--games and --concurrent must be at least 1, --max-plies at least 0", Exit.CONFIG)
-        if config.tables and game.name != "chess":
-            raise Fatal(f"--tables are for chess, not {game.name}", Exit.CONFIG)
+        known = known_results(game) if config.tables else None
         self.config = config
         self.game = game
+        self.adjudication = Adjudication(
+            win_plies=config.win_plies, draw_plies=config.draw_plies, known=known
+        )
         self.sprt = sprt
         self.clock = clock
         self.pairs = (config.games + 1) // 2
@@ -92,7 +94,7 @@ class Match:
                 self.openings,
                 concurrent=config.concurrent,
                 max_plies=config.max_plies,
-                adjudication=self._adjudication(),
+                adjudication=self.adjudication,
                 clock=self.clock,
                 on_game=on_game,
                 until=self._until(),
@@ -110,13 +112,6 @@ class Match:
             await asyncio.wait({playing, stopping})
             if sys.stderr.isatty():
                 print(file=sys.stderr)
-
-    def _adjudication(self) -> Adjudication:
-        return Adjudication(
-            win_plies=self.config.win_plies,
-            draw_plies=self.config.draw_plies,
-            known=endgame_tables if self.config.tables else None,
-        )
 
     def _until(self) -> Until | None:
         sprt = self.sprt

@@ -1,4 +1,4 @@
-"""Games of a match as files: PGN for chess, JSON lines with moves for any game. Written as games end."""
+"""Games of a match as files, written as they end: PGN where the game has it, JSON lines for any game."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TextIO
 
+from games.knowledge import PgnWriter, knowledge_of
 from games.spec import Game
 from play.lines import GameLine
 from play.match.runner import FAILURE, TIME, PlayedGame
@@ -22,30 +23,20 @@ def line_of_played(game: Game, played: PlayedGame) -> GameLine:
     return line
 
 
-def to_pgn(game: Game, played: PlayedGame, event: str) -> str:
-    """A chess game as PGN with the seven tags and how it ended."""
-    import chess
-    import chess.pgn
-
-    board = chess.Board(played.start or chess.STARTING_FEN)
-    record = chess.pgn.Game()
-    record.setup(board)
-    record.headers.update(
-        {
-            "Event": event,
-            "White": played.first,
-            "Black": played.second,
-            "Result": RESULTS[played.outcome],
-            "Opening": played.opening,
-            "PlyCount": str(played.plies),
-            "Termination": _termination(played),
-        }
-    )
-    node: chess.pgn.GameNode = record
-    for move in line_of_played(game, played).moves_text():
-        node = node.add_main_variation(chess.Move.from_uci(move))
-    node.comment = played.reason + (f": {played.detail}" if played.detail else "")
-    return f"{record}\n\n"
+def to_pgn(game: Game, write: PgnWriter, played: PlayedGame, event: str) -> str:
+    """A game as PGN with the seven tags and how it ended."""
+    tags = {
+        "Event": event,
+        "White": played.first,
+        "Black": played.second,
+        "Result": RESULTS[played.outcome],
+        "Opening": played.opening,
+        "PlyCount": str(played.plies),
+        "Termination": _termination(played),
+    }
+    moves = [(move, "") for move in line_of_played(game, played).moves_text()]
+    ending = played.reason + (f": {played.detail}" if played.detail else "")
+    return write(tags, played.start, moves, ending) + "\n\n"
 
 
 def _termination(played: PlayedGame) -> str:
@@ -56,17 +47,20 @@ def _termination(played: PlayedGame) -> str:
 
 
 def to_json_line(game: Game, played: PlayedGame) -> str:
-    """A game of any kind with its moves in the game's notation."""
+    """A game of any kind with its moves in the game's notation, and its score where there is one."""
+    line = line_of_played(game, played)
+    score = {} if game.score is None else {"score": game.score(line.state)}
     return json.dumps(
         {
             "first": played.first,
             "second": played.second,
             "outcome": played.outcome,
+            **score,
             "reason": played.reason,
             "plies": played.plies,
             "opening": played.opening,
             "start": played.start,
-            "moves": line_of_played(game, played).moves_text(),
+            "moves": line.moves_text(),
             "failed": played.failed,
             "detail": played.detail,
         },
@@ -78,16 +72,17 @@ class GameFiles:
     """The files of one match, opened before it starts: Fatal(DISK) for a path that cannot be written."""
 
     def __init__(self, game: Game, pgn: str, moves: str, event: str) -> None:
-        if pgn and game.name != "chess":
-            raise Fatal(f"PGN is for chess; write the games of {game.name} with --moves FILE", Exit.CONFIG)
-        self._game = game
+        write = knowledge_of(game).pgn
+        if pgn and write is None:
+            raise Fatal(f"{game.name} has no PGN; write its games with --moves FILE", Exit.CONFIG)
+        self._game, self._as_pgn = game, write
         self._event = event
         self._pgn = _opened(pgn)
         self._moves = _opened(moves)
 
     def write(self, played: PlayedGame) -> None:
-        if self._pgn is not None:
-            print(to_pgn(self._game, played, self._event), end="", file=self._pgn, flush=True)
+        if self._pgn is not None and self._as_pgn is not None:
+            print(to_pgn(self._game, self._as_pgn, played, self._event), end="", file=self._pgn, flush=True)
         if self._moves is not None:
             print(to_json_line(self._game, played), file=self._moves, flush=True)
 

@@ -8,11 +8,11 @@ KINDS = (
     "policy:FILE     the network's policy alone: its first choice",
     "untrained@N     a tiny network with random weights, N simulations a move, puct; untrained@N/S",
     "random          any legal move",
-    "greedy          wins at once; chess: most material after its move; small games: avoids losing at once",
+    "greedy          wins at once, else takes material; where none is counted, avoids losing at once",
     "alphabeta:N     N plies of alpha-beta and a plain evaluation",
     "rollouts:N      Monte-Carlo tree search with N random playouts a move",
-    "solver          perfect play (tic_tac_toe; connect_four from 10 stones on)",
-    "tablebase       perfect play in KQK, KRK, KPK, KBNK (chess, from a file of such positions)",
-    "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine (chess)",
+    "solver          perfect play where the game is solved (docs/truth.md), a shallow search elsewhere",
+    "tablebase       perfect play in endgames of which there are tables, from a file of such positions",
+    "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine",
 )
 """For people."""

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from games.knowledge import knowledge_of
 from games.spec import Game
 from play.lines import GameLine, line_of
-from play.match.chess_openings import CHESS_OPENINGS
 from runtime.exits import Exit, Fatal
 
 RANDOM_PLIES = 4
@@ -64,12 +64,10 @@ def random_openings(game: Game, count: int, plies: int, seed: int, start: str = 
 
 
 def book_openings(game: Game) -> list[Opening]:
-    """The built-in openings of a game; none but for chess."""
-    if game.name != "chess":
-        return []
+    """The built-in openings of a game; most games have none."""
     return [
         Opening(name, "", tuple(line_of(game, "", moves.split()).actions))
-        for name, moves in CHESS_OPENINGS.items()
+        for name, moves in knowledge_of(game).book.items()
     ]
 
 
@@ -98,18 +96,11 @@ def openings_from_file(game: Game, path: Path) -> list[Opening]:
 
 def _opening_of(game: Game, text: str, name: str) -> Opening:
     start, _, moves = text.partition("|") if "/" in text.split()[0] else ("", "", text)
-    start = _without_operations(start.strip()) if game.name == "chess" else start.strip()
+    start = knowledge_of(game).read_start(start)
     line = line_of(game, start, moves.split())
     if line.end_reason() is not None:
         raise ValueError(f"the game is over before it begins ({line.end_reason()})")
     return Opening(name, start, tuple(line.actions))
-
-
-def _without_operations(epd: str) -> str:
-    """An EPD's four fields (and a FEN's counters) without operations such as `bm Nf3;`."""
-    words = epd.split()
-    counters = words[4:6] if all(word.isdecimal() for word in words[4:6]) else []
-    return " ".join(words[:4] + counters)
 
 
 def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:
@@ -126,7 +117,7 @@ def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Ope
         found = random_openings(game, count, int(plies or RANDOM_PLIES), seed)
     elif kind == "auto":
         book = book_openings(game)[:count]
-        found = book + random_openings(game, count - len(book), _usual_plies(game), seed)
+        found = book + random_openings(game, count - len(book), usual_plies(game), seed)
     elif Path(source).exists():
         found = openings_from_file(game, Path(source))
     else:
@@ -136,6 +127,6 @@ def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Ope
     return [found[index % len(found)] for index in range(count)]
 
 
-def _usual_plies(game: Game) -> int:
+def usual_plies(game: Game) -> int:
     """So few that the game is open after them."""
     return min(RANDOM_PLIES, game.max_plies // 4)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from games.knowledge import knowledge_of
 from games.spec import Game
 from play.match.kinds import KINDS
 from play.player import Player
@@ -104,8 +105,8 @@ def _truth(spec: str, game: Game) -> Player:
 def _uci_player(spec: str, rest: str, game: Game) -> Player:
     from play.match.uci_player import UciPlayer, parse_uci
 
-    if game.name != "chess":
-        raise Fatal(f"{spec!r}: UCI engines play chess, not {game.name}", Exit.CONFIG)
+    if not knowledge_of(game).speaks_uci:
+        raise Fatal(f"{spec!r}: UCI engines do not play {game.name}", Exit.CONFIG)
     return UciPlayer(spec, parse_uci(rest))
 
 

@@ -1,22 +1,20 @@
-"""Players that cannot err: solvers of the small games, endgame tables of chess (`play.truth`)."""
+"""Players that cannot err: by what the games know (`games.knowledge`), solvers and endgame tables."""
 # ruff: noqa: ARG002
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import numpy as np
 
-from games.spec import Game, State
+from games import GAME_NAMES, get_game
+from games.knowledge import Solution, knowledge_of
+from games.spec import Game
 from play.lines import GameLine
 from play.match.search_players import Think, alphabeta_think, in_thread
 from play.player import Choice, Clock, PlayerFailed, Seat
 from runtime.exits import Exit, Fatal
-
-CONNECT_FOUR_STONES = 10
-"""From so many stones on a Connect Four position is solved (below it takes seconds to minutes)."""
-CONNECT_FOUR_DEPTH = 10
-"""Plies of the alpha-beta that plays before."""
 
 
 class TruthPlayer:
@@ -50,73 +48,56 @@ class TruthSeat:
 
 
 def solver_think(game: Game) -> Think:
-    """Any action that keeps the result of perfect play, by lot. Fatal(CONFIG) for a game without a solver."""
-    if game.name == "tic_tac_toe":
-        return _tic_tac_toe_think()
-    if game.name == "connect_four":
-        return _connect_four_think(game)
-    raise Fatal(
-        f"there is no solver for {game.name}; there is one for tic_tac_toe, connect_four", Exit.CONFIG
-    )
+    """Any action that keeps the result of perfect play, by lot; where nothing is known, a shallow search.
 
-
-def _tic_tac_toe_think() -> Think:
-    from play.truth.tic_tac_toe import key_of, solve
-
-    tree = solve()
+    Fails in a position that is not known if the game says that searching makes no sense there. Fatal(CONFIG)
+    for a game of which too little is solved.
+    """
+    solution = knowledge_of(game).solution
+    if solution is None or not solution.plays_whole_games:
+        have = _games_with(lambda one: one.plays_whole_games)
+        raise Fatal(f"there is no solver for {game.name}; there is one for {have}", Exit.CONFIG)
+    before = alphabeta_think(game, solution.depth) if solution.depth else None
 
     def think(line: GameLine, rng: np.random.Generator) -> Choice:
-        known = tree[key_of(line.state)]
-        return Choice(int(rng.choice(known.keeps)), float(known.value))
-
-    return think
-
-
-def _connect_four_think(game: Game) -> Think:
-    from play.truth.connect_four import Solver
-
-    solver, before = Solver(), alphabeta_think(game, CONNECT_FOUR_DEPTH)
-
-    def think(line: GameLine, rng: np.random.Generator) -> Choice:
-        if int(line.state[2]) < CONNECT_FOUR_STONES:
-            return before(line, rng)
-        seen = solver.nodes
-        verdict = solver.verdict(line.state)
-        return Choice(int(rng.choice(verdict.keeps)), float(verdict.value), solver.nodes - seen)
+        known = solution.probe(line.state)
+        if known is not None:
+            return Choice(int(rng.choice(sorted(known.keeps))), float(known.value))
+        if before is None:
+            raise PlayerFailed(f"{game.notation.state_to_text(line.state)} is not solved")
+        return before(line, rng)
 
     return think
 
 
 def tablebase_think(game: Game) -> Think:
-    """The quickest way to win, or the slowest to lose, from `play.truth.endgames`.
+    """The quickest way to win, or the slowest to lose. Fails in a position that has no table.
 
-    Fails in a position that has no table. Fatal(CONFIG) for another game than chess.
+    Fatal(CONFIG) for a game of which nobody counts how long a win takes.
     """
-    if game.name != "chess":
-        raise Fatal(f"endgame tables are there for chess only, not for {game.name}", Exit.CONFIG)
-    from play.truth import endgames
-
-    def rank(line: GameLine, action: int, child: State) -> tuple[int, int]:
-        game.rules.play(line.state, action, child)
-        after = GameLine(game, game.notation.state_to_text(child))
-        if after.end_reason() is not None:
-            sign = 1 if line.side_to_move == 0 else -1
-            return after.outcome() * sign, 0
-        known = endgames.probe(child)
-        if known is None:
-            raise PlayerFailed(f"no endgame table for {after.start}")
-        return -known.value, known.plies if known.value > 0 else -known.plies
+    table = table_of(game, "tablebase")
 
     def think(line: GameLine, rng: np.random.Generator) -> Choice:
-        known = endgames.probe(line.state)
+        known = table.probe(line.state)
         if known is None:
             raise PlayerFailed(
-                f"no endgame table for {game.notation.state_to_text(line.state)}; there are "
-                f"{', '.join(endgames.ENDINGS)}"
+                f"no endgame table for {game.notation.state_to_text(line.state)}; there are {table.covers}"
             )
-        legal, child = line.legal_actions(), np.zeros_like(line.state)
-        ranks = [rank(line, int(action), child) for action in legal]
-        best = [action for action, one in zip(legal, ranks, strict=True) if one == max(ranks)]
-        return Choice(int(rng.choice(best)), float(known.value))
+        return Choice(int(rng.choice(sorted(known.best))), float(known.value))
 
     return think
+
+
+def table_of(game: Game, what: str) -> Solution:
+    """The game's solution, if it counts the plies to the end. Fatal(CONFIG) says that `what` needs one."""
+    solution = knowledge_of(game).solution
+    if solution is None or not solution.counts_plies:
+        have = _games_with(lambda one: one.counts_plies)
+        raise Fatal(f"{what}: there are no tables for {game.name}; there are some for {have}", Exit.CONFIG)
+    return solution
+
+
+def _games_with(has_it: Callable[[Solution], bool]) -> str:
+    """The games whose solution has what is asked for."""
+    solutions = {name: knowledge_of(get_game(name)).solution for name in GAME_NAMES}
+    return ", ".join(name for name, one in solutions.items() if one is not None and has_it(one))

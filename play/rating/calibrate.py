@@ -61,7 +61,7 @@ async def calibrate(name: str, settings: CalibrateConfig, stop: aio.Stop) -> Non
     from play.rating.tournament import Goal, play_on
 
     game = get_game(name)
-    players = [anchor(spec) for spec in anchors_of(settings.anchors, name)]
+    players = [anchor(spec) for spec in anchors_of(settings.anchors, game)]
     book = Book(Path(settings.folder) / f"{name}-anchors.json", name, same_for_all(settings))
     book.enter(one.entrant for one in players)
     matches = Matches(game, settings)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from play.rating.anchors import anchors_of, fixed_ratings
 from play.rating.rate_config import RateConfig, check, same_for_all
 from runtime import aio, config
 from runtime.exits import Exit, Fatal
@@ -67,6 +66,7 @@ class Ladder:
 
     def __init__(self, path: Path, settings: LadderConfig) -> None:
         from games import get_game
+        from play.rating.anchors import anchors_of, fixed_ratings
         from play.rating.book import Book
         from play.rating.entrants import anchor
         from play.rating.matches import Matches
@@ -77,9 +77,9 @@ class Ladder:
         self._game = get_game(str(self._run.describe()["game"]))
         self._settings = settings
         self._search = run_search(self._run, settings.search, self._game)
-        specs = anchors_of(settings.anchors, self._game.name)
+        specs = anchors_of(settings.anchors, self._game)
         self._anchors = [anchor(spec) for spec in specs]
-        self._fixed = fixed_ratings(specs, self._game.name)
+        self._fixed = fixed_ratings(specs, self._game)
         self._book = Book(self._run.path / "ratings.json", self._game.name, same_for_all(settings))
         self._matches = Matches(self._game, settings)
 

@@ -1,9 +1,7 @@
 """Which opening a game has, and the share of each over training.
 
-Chess: the twelve openings that humans play most, by AlphaZero's Table 2 (arXiv 1712.01815), each as the
-moves that its ECO code stands for, in UCI. A game counts for an opening if it begins with just these moves
-(transpositions do not count), so no game counts twice. Other games have no names for their openings: there
-the first moves themselves are counted.
+The game says which they are (`games.knowledge`). A game of self-play counts for an opening if it begins with
+just its moves (transpositions do not count), so none counts twice. Where none are named, first moves count.
 """
 
 from __future__ import annotations
@@ -13,24 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from games.knowledge import knowledge_of
 from games.spec import Game
 from play.lines import GameLine, line_of
-
-CHESS = {
-    "A10 English Opening": "c2c4",
-    "D06 Queen's Gambit": "d2d4 d7d5 c2c4",
-    "A46 Queen's Pawn Game": "d2d4 g8f6 g1f3",
-    "E00 Queen's Pawn Game": "d2d4 g8f6 c2c4 e7e6",
-    "E61 King's Indian Defence": "d2d4 g8f6 c2c4 g7g6",
-    "C00 French Defence": "e2e4 e7e6",
-    "B50 Sicilian Defence": "e2e4 c7c5 g1f3 d7d6",
-    "B30 Sicilian Defence": "e2e4 c7c5 g1f3 b8c6",
-    "B40 Sicilian Defence": "e2e4 c7c5 g1f3 e7e6",
-    "C60 Ruy Lopez": "e2e4 e7e5 g1f3 b8c6 f1b5",
-    "B10 Caro-Kann Defence": "e2e4 c7c6",
-    "A05 Reti Opening": "g1f3 g8f6",
-}
-"""Name: its moves from the usual start."""
 
 WILSON = 1.959964
 """Standard deviations of a 95 % interval."""
@@ -53,8 +36,9 @@ class Bin:
 
 def openings_of(game: Game) -> dict[str, tuple[int, ...]]:
     """Names and actions of the openings that are counted in a game."""
-    if game.name == "chess":
-        return {name: tuple(line_of(game, "", moves.split()).actions) for name, moves in CHESS.items()}
+    named = knowledge_of(game).counted_openings
+    if named:
+        return {name: tuple(line_of(game, "", moves.split()).actions) for name, moves in named.items()}
     line = GameLine(game)
     texts = [(game.notation.action_to_text(line.state, int(a)), int(a)) for a in line.legal_actions()]
     return {f"first move {text}": (action,) for text, action in texts}

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from play.rating.anchors import anchors_of, fixed_ratings
 from play.rating.rate_config import RateConfig, check, same_for_all
 from runtime import aio, config
 from runtime.exits import Exit, Fatal
@@ -65,6 +64,7 @@ class Scaling:
 
     def __init__(self, path: Path, settings: ScalingConfig) -> None:
         from games import get_game
+        from play.rating.anchors import anchors_of, fixed_ratings
         from play.rating.book import Book
         from play.rating.entrants import anchor, doublings, network
         from play.rating.matches import Matches
@@ -78,8 +78,8 @@ class Scaling:
         self._title = (
             f"{self._folder.name}: {game}, network v{point.version} (step {point.step:,}), {self._search}"
         )
-        specs = anchors_of(settings.anchors, game)
-        self._fixed = fixed_ratings(specs, game)
+        specs = anchors_of(settings.anchors, self._game)
+        self._fixed = fixed_ratings(specs, self._game)
         self._anchors = [anchor(spec) for spec in specs]
         self._networks = [network(point, count, self._search) for count in doublings(settings.simulations)]
         self._book = Book(self._folder / "scaling.json", game, same_for_all(settings))

@@ -6,6 +6,7 @@ import html
 from dataclasses import dataclass
 
 from games import get_game
+from games.knowledge import knowledge_of
 from games.spec import Game, State
 from play.games.listing import RESULTS, versions
 from play.games.plies import plies
@@ -64,12 +65,9 @@ def _shown(game: Game, stored: Stored, name: str) -> Shown:
 
 
 def picture(game: Game, state: State, move: str) -> str:
-    """HTML of a board: an image for chess, text for others."""
-    if game.name != "chess":
+    """HTML of a board: an image where the game draws one, else text."""
+    svg = knowledge_of(game).svg
+    if svg is None:
         return f"<pre>{html.escape(game.notation.draw(state))}</pre>"
-    import chess
-    import chess.svg
-
-    board = chess.Board(game.notation.state_to_text(state))
-    svg = chess.svg.board(board, size=230, lastmove=chess.Move.from_uci(move))
-    return f'<img class="board" alt="{html.escape(board.fen())}" src="{svg_uri(svg.encode())}">'
+    alt = html.escape(game.notation.state_to_text(state))
+    return f'<img class="board" alt="{alt}" src="{svg_uri(svg(state, move))}">'

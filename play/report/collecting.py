@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from games import get_game
 from play.games.reading import GamesFile, Range
 from play.report.bins import Binned, read_bins
 from play.report.boards import Shown, sample_games
@@ -55,7 +56,7 @@ def collect(run: RunFolder, games: GamesFile, per_bin: int) -> Report:
     figures = run.read_figures()
     reuse = history.rows[-1].get("trainer/samples_per_position") if history.rows else None
     stretches = [sums.stretch for sums in sample.bins]
-    signs = Signs(games.game, stretches, history.lessons(), _lag(run, games), reuse)
+    signs = Signs(get_game(games.game), stretches, history.lessons(), _lag(run, games), reuse)
     return Report(
         run, _about(run, games), _settings(run.config), figures, history, binned, sample, _times(games),
         read_ratings(run.path / "ratings.json"), sample_games(games), find_alerts(signs),

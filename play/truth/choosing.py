@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from games.knowledge import Row
 from play.nets import LoadedNet
-from play.truth.rows import Row
 from protocol.settings import SelfPlaySettings
 from search.evaluator import Evaluator
 from search.mcts import search as search_tree

@@ -26,8 +26,8 @@ MOST_SIMULATIONS = 20_000
 
 @dataclass(frozen=True)
 class TruthConfig:
-    """Errors of a network where the truth is known: all of tic-tac-toe, solved Connect Four positions,
-    chess endgames. Beside it an untrained network with the same search, and random moves."""
+    """Errors of a network where the truth is known (all of tic-tac-toe, solved Connect Four positions, chess
+    endgames, ...). Beside it an untrained network with the same search, and random moves."""
 
     network: Positional[Path]
     """A run folder (its newest network is taken) or a weights file."""
@@ -41,7 +41,7 @@ class TruthConfig:
     limit: int = 0
     """Positions per group; 0: all."""
     seed: int = 1
-    """Of the untrained network, and of the chess endgames that are drawn."""
+    """Of the untrained network, and of positions that are drawn by lot."""
     device: str = "cpu"
     """cpu or cuda:N."""
     threads: int = 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from play.truth.rows import Row
-from play.truth.tic_tac_toe import Key, Solved
+from games.knowledge import Row
+from games.spec import Game, outcome_for_first_player
+from play.lines import GameLine
 
 
 @dataclass(frozen=True)
@@ -70,18 +71,35 @@ class TreeResult:
     lost: int
 
 
-def play_whole_tree(tree: Mapping[Key, Solved], played: Mapping[Key, int], *, first: bool) -> TreeResult:
-    """Tic-tac-toe against all replies, the player being first or second."""
-    counts = {1: 0, 0: 0, -1: 0}
+def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> TreeResult:
+    """A game of few positions from its start against all replies, the player being first or second.
 
-    def walk(key: Key, own_turn: bool) -> None:
-        position = tree[key]
-        if position.is_over:
-            counts[position.value if own_turn else -position.value] += 1
-            return
-        actions = [played[key]] if own_turn else list(position.children)
-        for action in actions:
-            walk(position.children[action], not own_turn)
+    played  action in each position (the bytes of its state) in which it is the player's turn
+    """
+    player = 0 if first else 1
+    counts: dict[bytes, tuple[int, int, int]] = {}
 
-    walk((0, 0), first)
-    return TreeResult(sum(counts.values()), counts[1], counts[0], counts[-1])
+    def walk(line: GameLine) -> tuple[int, int, int]:
+        """(won, drawn, lost) for the player, over all replies from here on."""
+        key = line.state.tobytes()
+        if key not in counts:
+            if line.end_reason() is not None:
+                value = outcome_for_first_player(line.outcome(), player)
+                counts[key] = int(value > 0), int(value == 0), int(value < 0)
+            else:
+                own_turn = line.side_to_move == player
+                actions = [played[key]] if own_turn else line.legal_actions().tolist()
+                after = [walk(_after(line, action)) for action in actions]
+                won, drawn, lost = (sum(column) for column in zip(*after, strict=True))
+                counts[key] = won, drawn, lost
+        return counts[key]
+
+    won, drawn, lost = walk(GameLine(game))
+    return TreeResult(won + drawn + lost, won, drawn, lost)
+
+
+def _after(line: GameLine, action: int) -> GameLine:
+    """Another line that goes on from this one's position."""
+    after = GameLine(line.game, line.game.notation.state_to_text(line.state))
+    after.play(action)
+    return after

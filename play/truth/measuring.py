@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from games.knowledge import Row
 from games.spec import Game
+from play.match.openings import Opening
 from play.nets import LoadedNet
 from play.search_choice import search_name
-from play.truth import tic_tac_toe
 from play.truth.choosing import chosen_actions
 from play.truth.errors import TreeResult, count_errors, expected_errors, groups_of, play_whole_tree
 from play.truth.report import PlayerErrors
-from play.truth.rows import Row
+from play.truth.rows import rows_for
 from protocol.settings import SelfPlaySettings
 from search.without_chance import WITHOUT_CHANCE
 
@@ -38,13 +39,14 @@ async def measure(
 
 
 def _trees(game: Game, rows: Sequence[Row], played: Sequence[int]) -> dict[str, TreeResult]:
-    """Tic-tac-toe, if every position was asked: whole games against all replies."""
-    tree = tic_tac_toe.solve() if game.name == "tic_tac_toe" else {}
-    going_on = {one.moves: key for key, one in tree.items() if not one.is_over}
-    if not going_on or len(rows) < len(going_on):
+    """In a game of few positions, if every one was asked: whole games against all replies."""
+    if not game.few_positions or len(rows) < len(rows_for(game)):
         return {}
-    actions = {going_on[row.moves]: action for row, action in zip(rows, played, strict=True)}
+    actions = {
+        Opening("", row.start, row.moves).line(game).state.tobytes(): action
+        for row, action in zip(rows, played, strict=True)
+    }
     return {
-        "first": play_whole_tree(tree, actions, first=True),
-        "second": play_whole_tree(tree, actions, first=False),
+        "first": play_whole_tree(game, actions, first=True),
+        "second": play_whole_tree(game, actions, first=False),
     }

@@ -6,36 +6,15 @@ policy targets hold moves that lose: this tells how much of it there is, for gam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from games.connect_four import GAME as CONNECT_FOUR
-from games.spec import Game, State, outcome_for_first_player
-from games.tic_tac_toe import GAME as TIC_TAC_TOE
+from games.knowledge import Known, Solution
+from games.spec import Game, outcome_for_first_player
 from play.lines import GameLine
-from play.truth import tic_tac_toe
-from play.truth.connect_four import Solver
-from play.truth.connect_four_set import PHASES
 from protocol.records import GameRecord
-from runtime.exits import Exit, Fatal
-
-FEWEST_STONES = 10
-"""Connect Four: the fewer there are, the longer a position takes to solve (docs/truth.md)."""
-
-
-@dataclass(frozen=True)
-class Truth:
-    """What is known of a position in which the game goes on."""
-
-    group: str
-    value: int
-    """Result with best play, for the side to move."""
-    keeps: frozenset[int]
-    """Actions that keep it."""
-    matters: bool
-    """Whether some legal action does not."""
 
 
 @dataclass
@@ -65,21 +44,7 @@ class Mistakes:
         }
 
 
-def truth_for(game: Game) -> Callable[[State], Truth | None]:
-    """What tells the truth of a position, or None where it is not known. Fatal(CONFIG) for other games."""
-    if game is TIC_TAC_TOE:
-        return _tic_tac_toe
-    if game is CONNECT_FOUR:
-        solver = Solver()
-        return lambda state: _connect_four(solver, state)
-    raise Fatal(
-        f"the games of {game.name} cannot be solved; those of tic_tac_toe and connect_four can", Exit.CONFIG
-    )
-
-
-def count(
-    game: Game, records: Iterable[GameRecord], truth: Callable[[State], Truth | None]
-) -> list[Mistakes]:
+def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list[Mistakes]:
     """One line a group, in the order of a game. Plies without a search count for nothing.
 
     ValueError if a record breaks the rules of the game."""
@@ -87,17 +52,17 @@ def count(
     for record in records:
         line, ends = GameLine(game, record.start, record.max_plies), np.cumsum(record.visited, dtype=np.int64)
         for ply, action in enumerate(record.actions.tolist()):
-            known = truth(line.state) if record.visited[ply] else None
+            known = solution.probe(line.state) if record.visited[ply] else None
             if known is not None:
                 here = slice(int(ends[ply]) - int(record.visited[ply]), int(ends[ply]))
                 mistakes = found.setdefault(known.group, Mistakes(known.group))
                 _add(mistakes, record, ply, here, known, line.side_to_move)
             line.play(action)
-    order = [*PHASES, *found]
+    order = [*solution.groups, *found]
     return sorted(found.values(), key=lambda mistakes: order.index(mistakes.group))
 
 
-def _add(mistakes: Mistakes, record: GameRecord, ply: int, here: slice, known: Truth, side: int) -> None:
+def _add(mistakes: Mistakes, record: GameRecord, ply: int, here: slice, known: Known, side: int) -> None:
     """Take in one position; `here` is where its visits lie, `side` who moves."""
     actions, visits = record.visit_actions[here], record.visits[here]
     played, most_visited = int(record.actions[ply]), int(actions[np.argmax(visits)])
@@ -112,17 +77,3 @@ def _add(mistakes: Mistakes, record: GameRecord, ply: int, here: slice, known: T
         mistakes.played_lose += played not in known.keeps
         mistakes.most_visited_lose += most_visited not in known.keeps
         mistakes.visits_lose += float(visits[loses].sum() / visits.sum())
-
-
-def _tic_tac_toe(state: State) -> Truth:
-    one = tic_tac_toe.solve()[tic_tac_toe.key_of(state)]
-    return Truth("tree", one.value, frozenset(one.keeps), len(one.keeps) < len(one.children))
-
-
-def _connect_four(solver: Solver, state: State) -> Truth | None:
-    stones = int(state[2])
-    if stones < FEWEST_STONES:
-        return None
-    verdict = solver.verdict(state)
-    group = next((phase for phase, (_, most) in PHASES.items() if stones <= most), "end")
-    return Truth(group, verdict.value, frozenset(verdict.keeps), verdict.matters)

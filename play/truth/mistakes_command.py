@@ -30,8 +30,8 @@ COLUMNS = ("not top", "outcome off", "search off", "it matters", "played loses",
 
 @dataclass(frozen=True)
 class MistakesConfig:
-    """How right a run's games are where the truth is known (tic-tac-toe; Connect Four from ten stones on):
-    moves that throw a result away, outcomes and values that are wrong."""
+    """How right a run's games are where the truth is known (all of tic-tac-toe, Connect Four from ten stones
+    on, ...): moves that throw a result away, outcomes and values that are wrong."""
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
@@ -55,12 +55,14 @@ def main() -> int:
             raise Fatal(f"--{name} must not be negative", Exit.CONFIG)
     from games import get_game
     from play.games.reading import games_file
-    from play.truth.mistakes import count, truth_for
+    from play.truth.mistakes import count
     from play.truth.report import write_json
+    from play.truth.rows import solution_of
 
     with closing(games_file(settings.run, settings.runs)) as games:
         game = get_game(games.game)
-        found = count(game, _records(games, settings), truth_for(game))
+        solution = solution_of(game, "its games cannot be checked")
+        found = count(game, _records(games, settings), solution)
     if not found:
         raise Fatal(f"{games.path} has no searched position whose truth is known", Exit.BAD_DATA)
     print(to_text(found))

@@ -49,6 +49,10 @@ class NaiveStones:
         board[cell] = self.mover
         self.boards.append(board)
 
+    def scalars(self) -> list[float]:
+        """1 if the first player is to move."""
+        return [1 - self.mover]
+
     def has_run(self, player: int) -> bool:
         return any(
             all(self._owner(row + step * up, col + step * right) == player for step in range(self.run))
@@ -91,6 +95,10 @@ class NaiveTwice:
 
     def legal(self) -> list[int]:
         return [cell for cell in range(8) if self.boards[-1][cell] is None]
+
+    def scalars(self) -> list[float]:
+        """1 if the first player is to move."""
+        return [1 - self.mover]
 
     def beside(self, cell: int) -> list[int]:
         row, col = divmod(cell, 4)
@@ -148,4 +156,6 @@ def naive_game(name: str) -> NaiveStones | NaiveTwice:
     return NaiveStones(rows=6, cols=7, run=4, drop=True, win_name="four")
 
 
-NAIVE_NAMES = ("tic_tac_toe", "connect_four", TWICE)
+STONE_NAMES = ("tic_tac_toe", "connect_four", TWICE)
+"""Games whose first planes are own stones and the other's."""
+NAIVE_NAMES = STONE_NAMES

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from naive_games import NAIVE_NAMES, naive_game
+from naive_games import NAIVE_NAMES, STONE_NAMES, naive_game
 from playouts import bits, child_of, features, legal, playouts, replay, scalars
 from twice import NAME as TWICE
 
@@ -99,6 +99,14 @@ def test_values_and_outcomes_convert_both_ways(game: Game) -> None:
         assert outcome == (value if side == 0 else -value)
 
 
+def test_who_has_more_in_the_end_has_won(game: Game) -> None:
+    """Where a score is kept beside the outcome."""
+    for playout in playouts(game.name) if game.score is not None else ():
+        side = int(game.rules.side_to_move(playout.line[-1]))
+        outcome = outcome_for_first_player(game.end_reasons[playout.reason].value, side)
+        assert np.sign(game.score(playout.line[-1])) == outcome
+
+
 def test_positions_survive_their_text(game: Game) -> None:
     """Text of a state gives that state again, at every position of random games."""
     for playout in playouts(game.name):
@@ -163,7 +171,7 @@ def test_features_are_those_of_the_naive_twin(name: str, history: int) -> None:
         for n in range(1, len(playout.line) + 1):
             words = features(game, playout.line, n, history)
             assert bits(game, words, history).tolist() == twin.planes(history)
-            assert scalars(game, words, history).tolist() == [1 - twin.mover]
+            assert scalars(game, words, history).tolist() == pytest.approx(twin.scalars())
             if n <= len(playout.actions):
                 twin.play(playout.actions[n - 1])
 
@@ -181,7 +189,7 @@ def test_a_line_may_begin_in_the_middle_of_a_game(name: str) -> None:
         assert not bits(game, late, 2)[planes:].any()
 
 
-@pytest.mark.parametrize("name", NAIVE_NAMES)
+@pytest.mark.parametrize("name", STONE_NAMES)
 def test_the_board_is_turned_to_the_side_to_move(name: str) -> None:
     """Who moves sees his own stones first: after a move that turns the sides, what was own is the other's.
     One stone comes, and is the mover's."""

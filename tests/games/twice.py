@@ -155,6 +155,7 @@ GAME = Game(
     planes_per_position=4,
     scalar_planes=1,
     history=2,
+    score=lambda state: int(state[0]).bit_count() - int(state[1]).bit_count(),
     end_reasons=END_REASONS,
     rules=RULES,
     notation=Notation(

@@ -8,18 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twice import NAME as TWICE
 
-from learn import judge_chess, judge_connect_four, judge_endgame
+from games import GAME_NAMES, get_game
+from games.chess.truth import won_rows
+from games.knowledge import Row
+from learn import judge_any, judge_chess, judge_connect_four, judge_endgame
 from learn import recipe as recipes
 from learn.measures import Judgement
 from learn.training import Snapshot, Trained
 from play.match.openings import Opening
 from play.match.runner import PlayedGame
-from play.truth import connect_four_set
 from play.truth.errors import expected_errors, groups_of
 from play.truth.report import PlayerErrors
-from play.truth.rows import Row, connect_four_rows, won_rows
+from play.truth.rows import final_rows
 from protocol.settings import SelfPlaySettings
+from runtime.exits import Fatal
 from runtime.runs import RunFolder
 
 
@@ -59,7 +63,7 @@ def test_connect_four_is_judged_on_the_second_set(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(judge_connect_four, "errors_of", asked.errors_of)
     monkeypatch.setattr(judge_connect_four, "_add_matches", lambda *_: None)
     found = judge_connect_four.judge(a_run(tmp_path), recipes.load("connect_four"), lambda _: None)
-    final = connect_four_rows(connect_four_set.FINAL)
+    final = final_rows(get_game("connect_four"))
     assert [len(rows) for rows in asked.rows] == [900, 900, 3000, 3000]
     matter = Counter(row.group for row in final if row.matters)
     assert {one.count for one in found.measures} == set(matter.values())
@@ -112,3 +116,37 @@ def test_chess_is_judged_on_openings_that_are_not_on_the_curve(
     assert not {one.actions for one in curve} & {one.actions for one in final}
     for opponent in ("random", "greedy", "alphabeta:1", "alphabeta:2"):
         assert [one.count for one in found.measures if one.what == f"score against {opponent}"] == [100] * 3
+
+
+@pytest.mark.usefixtures("no_network")
+@pytest.mark.parametrize(("name", "rows"), [(TWICE, []), ("connect_four", [900, 900, 3000, 3000])])
+def test_a_game_without_a_judge_of_its_own_is_judged_all_the_same(
+    name: str, rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against players that never change and against each other; on known positions only if there are some."""
+    asked = Asked()
+    monkeypatch.setattr(judge_any.contest, "play", asked.play)
+    monkeypatch.setattr(judge_any, "errors_of", asked.errors_of)
+    recipe = recipes.Recipe("x", "x", name, 1.0)
+    assert recipe.judge == "any"
+    found = judge_any.judge(a_run(tmp_path), recipe, lambda _: None)
+    assert [len(one) for one in asked.rows] == rows
+    scores = Counter(one.what for one in found.measures if one.what.startswith("score"))
+    wanted = {
+        "score against random": 3,
+        "score against rollouts:100": 3,
+        "score against the untrained network": 1,
+    }
+    assert scores == wanted
+    assert set(found.curves["score"]) == {"against random", "against rollouts:100"}
+    brief = judge_any.brief(a_run(tmp_path), recipe)
+    assert brief["points lost against random"] == 0.5
+    assert len(brief) == (4 if rows else 2)
+
+
+def test_every_game_has_a_recipe() -> None:
+    """Also one that nobody has written a file for."""
+    assert recipes.load("kqk").judge == "endgame"
+    assert {recipes.load(name).game for name in GAME_NAMES} == set(GAME_NAMES)
+    with pytest.raises(Fatal, match="there is no recipe"):
+        recipes.load("ludo")

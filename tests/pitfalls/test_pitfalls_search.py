@@ -14,7 +14,7 @@ from naive_mcts import hashed_evaluation
 from bench.random_games import random_game
 from games import get_game
 from games.spec import Game
-from play.truth import tic_tac_toe
+from games.tic_tac_toe import tree as tic_tac_toe
 from protocol.settings import SelfPlaySettings
 from search.evaluator import Evaluation, UniformEvaluator
 from search.gathered import Limits, search_gathered

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from twice import GAME as TWICE
 
 from games import get_game
 from games.spec import Game
 from play.lines import GameLine
-from play.match.adjudication import DRAWN, TABLE, WON, Adjudication, Judge, endgame_tables
+from play.match.adjudication import DRAWN, TABLE, WON, Adjudication, Judge, known_results
 from play.match.elo import pair_counts
+from play.match.game_files import line_of_played, to_json_line
 from play.match.openings import Opening, book_openings, openings_for, openings_from_file, random_openings
 from play.match.players import make_player
 from play.match.report import as_json, report
@@ -140,7 +144,7 @@ def test_max_plies_ends_a_game_as_a_draw() -> None:
 
 def test_known_endings_end_a_game_when_asked_to() -> None:
     rook = Opening("rook", "7k/8/5K2/8/8/8/8/R7 b - - 0 1")
-    games = match(CHESS, "random", "random", [rook], adjudication=Adjudication(known=endgame_tables))
+    games = match(CHESS, "random", "random", [rook], adjudication=Adjudication(known=known_results(CHESS)))
     assert [(game.reason, game.outcome, game.plies) for game in games] == [(TABLE, 1, 0)] * 2
 
 
@@ -213,3 +217,13 @@ def test_report_counts_pairs_and_repeated_games() -> None:
     assert (done.games, done.distinct, done.draws) == (4, 2, 4)
     assert as_json(done)["elo"]["pairs"] == 2
     assert done.reasons == {"board_full": 4}
+
+
+def test_a_game_in_which_something_is_counted_is_written_with_its_score() -> None:
+    """Stones of the first player less the second's; other games have no such field."""
+    for game in (TWICE, TIC):
+        played = match(game, "random", "random", [Opening("start")])[0]
+        written = json.loads(to_json_line(game, played))
+        counted = game.score(line_of_played(game, played).state) if game.score else None
+        assert written.get("score") == counted
+        assert game.score is None or np.sign(written["score"]) == written["outcome"]

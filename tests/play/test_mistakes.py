@@ -11,16 +11,26 @@ import numpy as np
 import pytest
 from games_runs import entry, records, store_run
 from naive_truth import Result, child_of, legal_of, minimax
+from twice import NAME as TWICE
 
 from games import get_game
 from games.connect_four import CELLS
-from play.truth.mistakes import FEWEST_STONES, Mistakes, count, truth_for
+from games.connect_four.truth import FEWEST_STONES
+from games.knowledge import Solution, knowledge_of
+from games.spec import Game
+from play.truth.mistakes import Mistakes, count
 from play.truth.mistakes_command import main
 from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
 
 TIC_TAC_TOE = get_game("tic_tac_toe")
 CONNECT_FOUR = get_game("connect_four")
+
+
+def solution_for(game: Game) -> Solution:
+    solution = knowledge_of(game).solution
+    assert solution is not None
+    return solution
 
 
 def azplay_mistakes(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -61,7 +71,7 @@ def naive(found: list[GameRecord]) -> Mistakes:
 def test_games_are_counted_as_minimax_counts_them() -> None:
     """Random games of tic-tac-toe, every figure."""
     found = records("tic_tac_toe", 40)
-    (counted,) = count(TIC_TAC_TOE, found, truth_for(TIC_TAC_TOE))
+    (counted,) = count(TIC_TAC_TOE, found, solution_for(TIC_TAC_TOE))
     assert counted.played_lose > 20
     assert counted.most_visited_lose != counted.played_lose
     assert dataclasses.asdict(counted) == pytest.approx(dataclasses.asdict(naive(found)))
@@ -76,13 +86,13 @@ def test_plies_without_a_search_count_for_nothing() -> None:
         visits=record.visits[:0],
         visit_actions=record.visit_actions[:0],
     )
-    assert count(TIC_TAC_TOE, [bare], truth_for(TIC_TAC_TOE)) == []
+    assert count(TIC_TAC_TOE, [bare], solution_for(TIC_TAC_TOE)) == []
 
 
 def test_connect_four_is_counted_from_ten_stones_on() -> None:
     """By phase, in the order of the game."""
     found = [record for record in records("connect_four", 40) if record.plies > 28][:2]
-    counted = count(CONNECT_FOUR, found, truth_for(CONNECT_FOUR))
+    counted = count(CONNECT_FOUR, found, solution_for(CONNECT_FOUR))
     wanted = {"opening": range(FEWEST_STONES, 14), "middle": range(14, 25), "end": range(25, CELLS)}
     plies = [ply for record in found for ply in range(record.plies)]
     assert {one.group: one.positions for one in counted} == {
@@ -109,11 +119,14 @@ def test_the_command_prints_a_line_a_group_and_writes_json(
 
 
 def test_games_that_cannot_be_solved_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chess, and runs without a position that counts."""
-    chess = store_run(tmp_path / "chess", "chess", [entry(record) for record in records("chess", 1)])
-    with pytest.raises(Fatal, match="chess cannot be solved") as caught:
-        azplay_mistakes(monkeypatch, chess)
+    """Those of which nothing is known, and runs without a position that counts."""
+    twice = store_run(tmp_path / "twice", TWICE, [entry(record) for record in records(TWICE, 1)])
+    with pytest.raises(Fatal, match="no truth is known for the game twice") as caught:
+        azplay_mistakes(monkeypatch, twice)
     assert caught.value.code is Exit.CONFIG
+    chess = store_run(tmp_path / "chess", "chess", [entry(record) for record in records("chess", 1)])
+    with pytest.raises(Fatal, match="no searched position"):
+        azplay_mistakes(monkeypatch, chess)
     short = [record for record in records("connect_four", 60) if record.plies <= FEWEST_STONES][:1]
     run = store_run(tmp_path / "short", "connect_four", [entry(record) for record in short])
     with pytest.raises(Fatal, match="no searched position"):

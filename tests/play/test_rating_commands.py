@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from games_runs import entry
 
-from games import get_game
+from games import GAME_NAMES, get_game
 from games.spec import Game
 from net.architectures.registry import build
 from net.architectures.residual import Residual
@@ -22,7 +22,7 @@ from net.weights import WeightsMeta, to_bytes
 from play.match.openings import Opening
 from play.player import Player
 from play.rating import matches, plots
-from play.rating.anchors import ANCHORS, anchors_of, fixed_ratings
+from play.rating.anchors import anchors_of, fixed_ratings
 from play.rating.blend import Blend, rating_player
 from play.rating.entrants import Gone, doublings
 from play.rating.ladder import Ladder, LadderConfig
@@ -39,7 +39,7 @@ from runtime.runs import RunFolder
 from trainer.store import STORED, Store
 
 ROOT = Path(__file__).resolve().parents[2]
-GAME = get_game("tic_tac_toe")
+GAME, CHESS = get_game("tic_tac_toe"), get_game("chess")
 FEW = {
     "simulations": 2,
     "games": 4,
@@ -218,8 +218,9 @@ def test_an_opening_is_not_played_twice_by_the_same_players() -> None:
     assert len(distinct(openings)) == 2
 
 
-@pytest.mark.parametrize("game", list(ANCHORS))
-def test_fixed_players_stand_in_order_from_random_up(game: str) -> None:
+@pytest.mark.parametrize("name", GAME_NAMES)
+def test_fixed_players_stand_in_order_from_random_up(name: str) -> None:
+    game = get_game(name)
     ratings = fixed_ratings(anchors_of("", game), game)
     assert next(iter(ratings.items())) == ("random", 0)
     assert list(ratings.values()) == sorted(ratings.values())
@@ -227,9 +228,9 @@ def test_fixed_players_stand_in_order_from_random_up(game: str) -> None:
 
 
 def test_anchors_that_were_never_measured_are_rated_with_the_networks() -> None:
-    assert fixed_ratings(anchors_of("random, uci:engine", "chess"), "chess") == {"random": 0}
+    assert fixed_ratings(anchors_of("random, uci:engine", CHESS), CHESS) == {"random": 0}
     with pytest.raises(Fatal, match="must begin with 'random'") as caught:
-        anchors_of("greedy", "chess")
+        anchors_of("greedy", CHESS)
     assert caught.value.code == Exit.CONFIG
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from games import get_game
+from games.chess.openings import MOST_PLAYED
 from play.lines import line_of
 from play.rating.opening_plots import draw_openings
-from play.rating.openings_count import CHESS, binned, opening_in, openings_of, wilson
+from play.rating.openings_count import binned, opening_in, openings_of, wilson
 
 CHESS_GAME = get_game("chess")
 
@@ -35,7 +36,7 @@ def test_an_opening_is_known_by_its_moves(moves: str, name: str | None) -> None:
 def test_the_twelve_openings_exclude_each_other() -> None:
     """No opening's moves begin another's, so shares add up to at most one."""
     lines = sorted(openings_of(CHESS_GAME).values())
-    assert len(lines) == len(CHESS) == 12
+    assert len(lines) == len(MOST_PLAYED) == 12
     assert all(later[: len(earlier)] != earlier for earlier, later in pairwise(lines))
 
 

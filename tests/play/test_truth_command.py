@@ -15,14 +15,17 @@ import numpy as np
 import pytest
 
 from games import get_game
+from games.chess.truth import DRAWN_PAWN
+from games.knowledge import Row
 from games.names import GAME_MODULES
+from games.tic_tac_toe import tree
 from net.create import create
 from play.nets import LoadedNet
-from play.truth import command, make, tic_tac_toe
+from play.truth import command, make
 from play.truth.choosing import chosen_actions
 from play.truth.errors import count_errors, expected_errors, groups_of
 from play.truth.measuring import measure
-from play.truth.rows import DRAWN_PAWN, Row, rows_for
+from play.truth.rows import rows_for
 from play.truth.target import weights_file
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
@@ -38,7 +41,7 @@ class Perfect:
 
     def __init__(self, *, wrong: bool = False) -> None:
         self.wrong = wrong
-        self.tree = tic_tac_toe.solve()
+        self.tree = tree.solve()
 
     def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
         one = self.tree[int(leaf.features[0]), int(leaf.features[1])]
@@ -142,7 +145,7 @@ def test_the_command_measures_the_newest_network_of_a_run(
 
 def test_a_game_without_known_truth_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And is not shown the endings of another game."""
-    fresh = replace(GAME, name="fresh")
+    fresh = replace(GAME, name="fresh", knowledge=None)
     monkeypatch.setitem(GAME_MODULES, "fresh", "games.fresh")
     monkeypatch.setitem(sys.modules, "games.fresh", SimpleNamespace(GAME=fresh))
     create("fresh", 0, "tiny", 1, tmp_path / "net.safetensors")

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from naive_truth import child_of, end_value, legal_of, minimax
 
-from games.connect_four import GAME
+from games.connect_four import GAME, labelled
+from games.connect_four.solver import Solver, board_of
+from games.connect_four.solver_kernel import key_of, look_ahead, winning_cells
+from games.connect_four.truth import rows_in
+from games.knowledge import BadTruth
 from games.spec import State
-from play.truth import connect_four_set as labelled
-from play.truth.connect_four import Solver, board_of
-from play.truth.connect_four_kernel import key_of, look_ahead, winning_cells
+from play.truth.rows import read_rows
 from runtime.exits import Exit, Fatal
 
 
@@ -123,7 +125,7 @@ def test_a_set_is_the_same_for_the_same_seed_and_has_no_position_twice(tmp_path:
     assert all(sum(not row.matters for row in rows if row.phase == phase) <= 4 for phase in phases)
     keys = {labelled.key_of(labelled.states_of(row.moves)[-1]) for row in rows}
     assert len(keys) == 16
-    labelled.write(tmp_path / "set.jsonl", rows)
+    (tmp_path / "set.jsonl").write_bytes(labelled.to_lines(rows))
     assert labelled.read(tmp_path / "set.jsonl") == rows
 
 
@@ -173,6 +175,8 @@ def test_a_set_that_comes_with_the_program_is_balanced_and_a_part_solved_anew_ag
 def test_a_file_that_holds_something_else_is_refused_with_the_command_that_makes_one(tmp_path: Path) -> None:
     file = tmp_path / "wrong.jsonl"
     file.write_text('{"phase": "end"}\n')
-    with pytest.raises(Fatal, match="azplay known connect_four") as caught:
+    with pytest.raises(BadTruth, match="azplay known connect_four"):
         labelled.read(file)
+    with pytest.raises(Fatal, match="azplay known connect_four") as caught:
+        read_rows(lambda: rows_in(file))
     assert caught.value.code == Exit.BAD_DATA

@@ -10,10 +10,10 @@ import pytest
 from naive_truth import best_result, child_of, end_value, legal_of, mates_within
 
 from games.chess import GAME
+from games.chess import endings as endgames
+from games.chess import endings_kernel as kernel
+from games.chess.truth import row_of as chess_row
 from games.spec import State
-from play.truth import endgames
-from play.truth import endgames_kernel as kernel
-from play.truth.rows import chess_row
 
 LONGEST = {"KQK": 10, "KRK": 16, "KPK": 28, "KBNK": 33}
 

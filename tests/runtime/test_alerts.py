@@ -14,6 +14,8 @@ from runtime.alerts import Lesson, Signs, find_alerts
 from runtime.roots import RootSums
 from runtime.stretches import Stretch
 
+CHESS = get_game("chess")
+
 
 def stretch(draws: float = 0.2, *, games: int = 100, plies: int = 80, **reasons: int) -> Stretch:
     ends = Counter({"checkmate": games - sum(reasons.values()), **reasons})
@@ -21,7 +23,7 @@ def stretch(draws: float = 0.2, *, games: int = 100, plies: int = 80, **reasons:
 
 
 def names(*stretches: Stretch, game: str = "chess", **more: object) -> list[str]:
-    return [alert.name for alert in find_alerts(Signs(game, stretches, **more))]  # type: ignore[arg-type]
+    return [alert.name for alert in find_alerts(Signs(get_game(game), stretches, **more))]  # type: ignore[arg-type]
 
 
 def test_a_healthy_run_and_one_that_has_just_begun_have_no_alert() -> None:
@@ -48,7 +50,7 @@ def test_a_value_that_only_says_draw_is_told_from_one_that_knows_results() -> No
 
 def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
     """Numbers first, then a cause, then settings."""
-    (alert,) = find_alerts(Signs("chess", [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
+    (alert,) = find_alerts(Signs(CHESS, [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
     assert alert.short == (
         "draw collapse: 70%, 80%, 90% draws in the last 3 stretches (least so far 10%; limit 60%)"
     )
@@ -111,7 +113,7 @@ def test_memorising_is_a_value_loss_that_rises_on_games_held_out() -> None:
     """While it falls in training, whatever the policy does."""
     lessons = [Lesson(step, 2.8, 2.5, 0.9 - step / 20, 0.9 + step / 50) for step in range(10)]
     assert names(lessons=lessons) == ["memorising"]
-    (alert,) = find_alerts(Signs("chess", [], lessons))
+    (alert,) = find_alerts(Signs(CHESS, [], lessons))
     assert alert.seen == "value loss on games never trained on 0.96 -> 1.04, value loss 0.75 -> 0.55"
     falls_too = [dataclasses.replace(one, held_out_value_loss=one.value_loss + 0.1) for one in lessons]
     level = [dataclasses.replace(one, value_loss=0.9) for one in lessons]
@@ -138,7 +140,7 @@ def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
     assert names(high, low, low, low) == ["search without effect"]
     assert names(low, low, high) == names(low, low) == names(stretch(), stretch(), stretch()) == []
     assert names(low, low, low, game="tic_tac_toe") == []
-    (alert,) = find_alerts(Signs("chess", [low, low, low]))
+    (alert,) = find_alerts(Signs(CHESS, [low, low, low]))
     assert "0.040, 0.040, 0.040 nats" in alert.seen
     assert "3.0 moves with visits, another first choice than the network's in 5%" in alert.seen
     assert "--self-play.simulations" in alert.change

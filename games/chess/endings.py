@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
+import os
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -19,10 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from games.chess import endings_kernel as kernel
 from games.chess.layout import BISHOPS, BLACK, FLAGS, KINGS, KNIGHTS, PAWNS, QUEENS, RIGHTS_MASK, ROOKS, WHITE
 from games.spec import State
-from play.truth import endgames_kernel as kernel
-from runtime.runs import write_atomically
 
 ENDINGS = ("KQK", "KRK", "KPK", "KBNK")
 
@@ -36,7 +35,7 @@ Table = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, eq=False)
 class Ending:
-    """Both tables of an ending, White having the men (index and entries: `endgames_kernel`)."""
+    """Both tables of an ending, White having the men (index and entries: `endings_kernel`)."""
 
     name: str
     white: Table
@@ -72,12 +71,21 @@ def ending(name: str) -> Ending:
             return _whole(Ending(name, file["white"], file["black"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error):
         made = make(name)
-    data = io.BytesIO()
-    np.savez(data, white=made.white, black=made.black)
     with contextlib.suppress(OSError):  # without a place to keep it, it is made anew each time
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, data.getvalue())
+        _keep(made, path)
     return made
+
+
+def _keep(tables: Ending, path: Path) -> None:
+    """Write the file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, white=tables.white, black=tables.black)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _whole(tables: Ending) -> Ending:

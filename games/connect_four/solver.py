@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from games.connect_four import CELLS, COLS, GAME, ROWS
+from games.connect_four import solver_kernel as kernel
 from games.spec import State
-from play.truth import connect_four_kernel as kernel
 
 TABLE_BITS = 22
 """The solver remembers 2 ** 22 positions (32 MiB), which is enough from 8 stones on."""

@@ -16,11 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from games.connect_four import CELLS, GAME
+from games.connect_four.solver import Solver, after, board_of, end_value, legal_columns
+from games.connect_four.solver_kernel import look_ahead
+from games.knowledge import BadTruth
 from games.spec import State
-from play.truth.connect_four import Solver, after, board_of, end_value, legal_columns
-from play.truth.connect_four_kernel import look_ahead
-from runtime.exits import Exit, Fatal
-from runtime.runs import write_atomically
 
 PHASES = {"opening": (8, 13), "middle": (14, 24), "end": (25, CELLS - 2)}
 """Stones on the board, both ends included. Before 8 stones a position takes too long to solve."""
@@ -110,24 +109,14 @@ def from_lines(data: bytes) -> Iterator[Labelled]:
         yield Labelled(row["phase"], row["moves"], row["value"], legal, keeps, row["matters"])
 
 
-def write(path: Path, rows: list[Labelled]) -> None:
-    """Write the file whole or not at all. Fatal(DISK)."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, to_lines(rows))
-    except OSError as error:
-        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error
-
-
 def read(path: Path = COMMITTED) -> list[Labelled]:
-    """The labelled positions in a file. Fatal(BAD_DATA)."""
+    """The labelled positions in a file. BadTruth."""
     try:
         return list(from_lines(path.read_bytes()))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Fatal(
+        raise BadTruth(
             f"{path} holds no labelled positions ({error}); make it with "
-            f"`azplay known connect_four --seed 1 --out {path}`",
-            Exit.BAD_DATA,
+            f"`azplay known connect_four --seed 1 --out {path}`"
         ) from error
 
 

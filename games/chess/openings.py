@@ -1,8 +1,8 @@
-"""Well-known chess openings, a few moves each, in UCI notation: even enough, and as different as can be."""
+"""Chess openings, in UCI notation: those that matches begin with, and those that are counted in self-play."""
 
 from __future__ import annotations
 
-CHESS_OPENINGS = {
+BOOK = {
     "Ruy Lopez": "e2e4 e7e5 g1f3 b8c6 f1b5 a7a6 b5a4 g8f6",
     "Italian Game": "e2e4 e7e5 g1f3 b8c6 f1c4 f8c5 c2c3 g8f6",
     "Scotch Game": "e2e4 e7e5 g1f3 b8c6 d2d4 e5d4 f3d4 g8f6",
@@ -44,4 +44,21 @@ CHESS_OPENINGS = {
     "Bird's Opening": "f2f4 d7d5 g1f3 g8f6",
     "Trompowsky": "d2d4 g8f6 c1g5 f6e4",
 }
-"""Name: moves."""
+"""Well-known ones, a few moves each: even enough, and as different as can be."""
+
+MOST_PLAYED = {
+    "A10 English Opening": "c2c4",
+    "D06 Queen's Gambit": "d2d4 d7d5 c2c4",
+    "A46 Queen's Pawn Game": "d2d4 g8f6 g1f3",
+    "E00 Queen's Pawn Game": "d2d4 g8f6 c2c4 e7e6",
+    "E61 King's Indian Defence": "d2d4 g8f6 c2c4 g7g6",
+    "C00 French Defence": "e2e4 e7e6",
+    "B50 Sicilian Defence": "e2e4 c7c5 g1f3 d7d6",
+    "B30 Sicilian Defence": "e2e4 c7c5 g1f3 b8c6",
+    "B40 Sicilian Defence": "e2e4 c7c5 g1f3 e7e6",
+    "C60 Ruy Lopez": "e2e4 e7e5 g1f3 b8c6 f1b5",
+    "B10 Caro-Kann Defence": "e2e4 c7c6",
+    "A05 Reti Opening": "g1f3 g8f6",
+}
+"""The twelve that humans play most, by AlphaZero's Table 2 (arXiv 1712.01815), each as the moves that its ECO
+code stands for. None begins with another."""

@@ -5,6 +5,8 @@ Cells and actions are 0-8, row by row from the bottom left; the state is `games.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,6 +14,9 @@ from games import small
 from games.bits import ONE, ZERO
 from games.jit import jit
 from games.spec import EndReason, Game, Line, Rules, State
+
+if TYPE_CHECKING:
+    from games.knowledge import Knowledge
 
 ROWS, COLS = 3, 3
 CELLS = ROWS * COLS
@@ -83,6 +88,13 @@ NOTATION = small.notation(
     footer="(cells 1-9, row by row from the bottom left)",
 )
 
+
+def _knowledge() -> Knowledge:
+    from games.tic_tac_toe.knowledge import KNOWLEDGE
+
+    return KNOWLEDGE
+
+
 GAME = Game(
     name="tic_tac_toe",
     rows=ROWS,
@@ -101,4 +113,6 @@ GAME = Game(
     rules=RULES,
     notation=NOTATION,
     symmetries=small.square_symmetries(ROWS),
+    knowledge=_knowledge,
+    few_positions=True,
 )

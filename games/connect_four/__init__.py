@@ -5,6 +5,8 @@ Cell = 7 * row + column with row 0 at the bottom; the state is `games.small`'s.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,6 +14,9 @@ from games import small
 from games.bits import ONE, ZERO, count_ones
 from games.jit import jit
 from games.spec import EndReason, Game, Line, Rules, State, Symmetry
+
+if TYPE_CHECKING:
+    from games.knowledge import Knowledge
 
 ROWS, COLS = 6, 7
 CELLS = ROWS * COLS
@@ -113,6 +118,12 @@ def _mirror() -> Symmetry:
     return Symmetry("mirror_columns", np.ascontiguousarray(cells).ravel(), np.arange(COLS)[::-1].copy())
 
 
+def _knowledge() -> Knowledge:
+    from games.connect_four.knowledge import KNOWLEDGE
+
+    return KNOWLEDGE
+
+
 GAME = Game(
     name="connect_four",
     rows=ROWS,
@@ -131,4 +142,5 @@ GAME = Game(
     rules=RULES,
     notation=NOTATION,
     symmetries=(_mirror(),),
+    knowledge=_knowledge,
 )

@@ -1,0 +1,46 @@
+"""What is known of chess: material, openings, ratings of fixed players, endgame tables; pictures and PGN."""
+
+from __future__ import annotations
+
+from games.chess import heuristic, pictures
+from games.chess.openings import BOOK, MOST_PLAYED
+from games.chess.truth import SOLUTION
+from games.knowledge import Heuristic, Knowledge
+
+
+def _without_operations(epd: str) -> str:
+    """An EPD's four fields (and a FEN's counters) without operations such as `bm Nf3;`."""
+    words = epd.split()
+    counters = words[4:6] if all(word.isdecimal() for word in words[4:6]) else []
+    return " ".join(words[:4] + counters)
+
+
+KNOWLEDGE = Knowledge(
+    heuristic=Heuristic(
+        evaluate=heuristic.evaluate,
+        material=heuristic.material,
+        order_score=heuristic.order_score,
+        is_noisy=heuristic.is_noisy,
+        sees_reply=False,
+    ),
+    anchors={
+        "random": 0,
+        "blend:greedy:30": 306,
+        "blend:greedy:60": 519,
+        "blend:greedy:85": 597,
+        "greedy": 677,
+        "blend:alphabeta:1:80": 1063,
+        "blend:alphabeta:1:92": 1352,
+        "alphabeta:1": 1550,
+        "blend:alphabeta:2:92": 1577,
+        "alphabeta:2": 1906,
+        "alphabeta:3": 2324,
+    },
+    book=BOOK,
+    counted_openings=MOST_PLAYED,
+    read_start=_without_operations,
+    svg=pictures.svg,
+    pgn=pictures.pgn,
+    speaks_uci=True,
+    solution=SOLUTION,
+)

@@ -1,0 +1,113 @@
+"""Chess endgames by their tables, as `games.knowledge` wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from games.chess import GAME, endings, endings_kernel
+from games.knowledge import Check, Known, Row, Say, Solution
+from games.spec import State
+
+PER_ENDING = 300
+"""Positions of each ending (and as many drawn ones of king and pawn)."""
+DRAWN_PAWN = "KPK draw"
+"""The group in which the bare king has to hold a draw."""
+
+
+def probe(state: State) -> Known | None:
+    """What is known of a position in which the game goes on; None if there is no table for its material."""
+    here = endings.probe(state)
+    if here is None:
+        return None
+    line, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
+    count = GAME.rules.legal_actions(line, 1, legal)
+    after = {int(action): _after(state, int(action)) for action in legal[:count]}
+    keeps = frozenset(action for action, one in after.items() if one.value == here.value)
+    hurry = min if here.value > 0 else max
+    plies = hurry(after[action].plies for action in keeps) if here.value else 0
+    best = frozenset(action for action in keeps if here.value == 0 or after[action].plies == plies)
+    return Known(endings.ending_of(state) or "", here.value, keeps, count, here.plies, best)
+
+
+def _after(state: State, action: int) -> endings.Known:
+    """For the side that moves. What no table knows has too little material left (KK, KNK, KBK)."""
+    child = np.zeros_like(state)
+    GAME.rules.play(state, action, child)
+    known = endings.probe(child)
+    return endings.Known(0, 0) if known is None else endings.Known(-known.value, known.plies)
+
+
+def rows(seed: int, limit: int) -> list[Row]:
+    """Positions of all endings, drawn by `seed`, at most `limit` of each (0: PER_ENDING)."""
+    rng, count = np.random.default_rng([seed, 64]), min(limit or PER_ENDING, PER_ENDING)
+    groups = [(name, name, True) for name in endings.ENDINGS] + [(DRAWN_PAWN, "KPK", False)]
+    return [
+        row for group, name, won in groups for row in _ending_rows(group, name, count, rng, strong_wins=won)
+    ]
+
+
+def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row] = ()) -> list[Row]:
+    """`count` different won positions of one of the ENDINGS, the side with the men to move; none of those in
+    `apart_from`."""
+    taken = {row.start for row in apart_from}
+    found = _ending_rows(name, name, count + len(taken), np.random.default_rng([seed, 65]), strong_wins=True)
+    return [row for row in found if row.start not in taken][:count]
+
+
+def _ending_rows(
+    group: str, name: str, count: int, rng: np.random.Generator, *, strong_wins: bool
+) -> list[Row]:
+    """Different positions, either colour having the men, evenly from all there are.
+
+    With `strong_wins` the side with the men is to move and wins, else the bare king is and draws.
+    """
+    found: dict[str, Row] = {}
+    tables = endings.ending(name)
+    table = tables.white if strong_wins else tables.black
+    while len(found) < count:
+        index = int(rng.integers(len(table)))
+        entry = table[index]
+        if not (entry < endings_kernel.UNKNOWN if strong_wins else entry == endings_kernel.DRAWN):
+            continue
+        black = bool(rng.integers(2))
+        state = endings.state_at(name, index, strong_to_move=strong_wins, strong_is_black=black)
+        row = row_of(group, state)
+        if row is not None:
+            found.setdefault(row.start, row)
+    return list(found.values())
+
+
+def row_of(group: str, state: State) -> Row | None:
+    """The truth of a position that a table knows; None if the game is over there."""
+    line, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
+    if GAME.rules.end_reason(line, 1, GAME.rules.legal_actions(line, 1, legal), False):
+        return None
+    known = probe(state)
+    if known is None:
+        return None
+    longer = {}
+    if known.value > 0 and known.plies is not None:
+        longer = {action: _after(state, action).plies + 1 - known.plies for action in known.keeps}
+    return Row(group, GAME.notation.state_to_text(state), (), known.value, known.keeps, known.legal, longer)
+
+
+def _checks(_file: Path | None, say: Say) -> Iterator[Check]:
+    for name, moves in (("KQK", 10), ("KRK", 16), ("KPK", 28), ("KBNK", 33)):
+        yield Check(f"{name}: longest mate in moves", endings.ending(name).longest, moves)
+    tables = endings.ending("KPK")
+    won = sum(int((table < endings_kernel.UNKNOWN).sum()) for table in (tables.white, tables.black))
+    yield Check("KPK: won positions, pawn on files a-d (as in the bitbases of engines)", won // 2, 111_282)
+
+
+SOLUTION = Solution(
+    covers=", ".join(endings.ENDINGS),
+    probe=probe,
+    rows=rows,
+    checks=_checks,
+    groups=(*endings.ENDINGS, DRAWN_PAWN),
+    plays_whole_games=False,
+    counts_plies=True,
+)

@@ -1,0 +1,196 @@
+"""What is known of a game beyond its rules: for players without a network, judges, exports and pages.
+
+Each game says so in `games/GAME/knowledge.py`, which `Game.knowledge` imports when somebody asks: self-play
+needs none of it. A game without such a module can be played, trained, matched and judged all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from games.jit import jit
+from games.spec import Game, State
+
+Say = Callable[[str], None]
+"""Takes a line of progress."""
+
+
+@jit
+def nothing(state: State) -> int:
+    """A game about which nothing is known."""
+    return 0
+
+
+@jit
+def nothing_of_action(state: State, action: int) -> int:
+    """All actions alike."""
+    return 0
+
+
+@jit
+def never(state: State, action: int) -> bool:
+    """No action is noisy: the quiescence search stands pat at once."""
+    return False
+
+
+PgnWriter = Callable[[Mapping[str, str], str, Sequence[tuple[str, str]], str], str]
+"""(tags, start, (move, comment) of each ply, last comment) -> the game as PGN."""
+
+
+@dataclass(frozen=True)
+class Heuristic:
+    """Jitted functions that say what a position is worth without search, for alpha-beta and greedy players.
+
+    All of them see the position as its side to move does; `evaluate` and `material` are in one unit (chess:
+    centipawns). Where they are missing, these players see the ends of games only.
+    """
+
+    evaluate: Callable[..., Any] = nothing
+    """(state) -> int, what alpha-beta takes a position for that it does not search on."""
+    material: Callable[..., Any] = nothing
+    """(state) -> int, what the greedy player counts."""
+    order_score: Callable[..., Any] = nothing_of_action
+    """(state, action) -> int; larger is searched first."""
+    is_noisy: Callable[..., Any] = never
+    """(state, action) -> bool, whether the quiescence search goes on with it."""
+    sees_reply: bool = True
+    """Whether the greedy player avoids moves after which the other side wins at once."""
+
+    def bindings(self) -> dict[str, Any]:
+        """The names that the kernels of `play.match` call."""
+        return {
+            "evaluate": self.evaluate,
+            "material": self.material,
+            "order_score": self.order_score,
+            "is_noisy": self.is_noisy,
+            "SEES_REPLY": self.sees_reply,
+        }
+
+
+@dataclass(frozen=True)
+class Known:
+    """The truth of a position in which the game goes on."""
+
+    group: str
+    """Part of a report that it counts for."""
+    value: int
+    """Result with best play, for the side to move: +1, 0 or -1."""
+    keeps: frozenset[int]
+    """Actions that keep it."""
+    legal: int
+    """Number of legal actions."""
+    plies: int | None = None
+    """To the end with best play; None where it is not counted."""
+    best: frozenset[int] = frozenset()
+    """Of `keeps` those that win soonest or lose latest; empty where plies are not counted."""
+
+    @property
+    def matters(self) -> bool:
+        """Whether some legal action throws the result away."""
+        return len(self.keeps) < self.legal
+
+
+@dataclass(frozen=True)
+class Row:
+    """A position whose truth is known, with its past: what a network is asked."""
+
+    group: str
+    """Part of the report that it counts for."""
+    start: str
+    """In the game's notation; "" is the usual start."""
+    moves: tuple[int, ...]
+    """Actions from there, so that the network sees the past as it would in a game."""
+    value: int
+    """Result with best play, for the side to move."""
+    keeps: frozenset[int]
+    """Actions that keep it."""
+    legal: int
+    """Number of legal actions."""
+    longer: dict[int, int]
+    """For actions that keep a won position: plies lost against the quickest win. Empty if not counted."""
+
+    @property
+    def matters(self) -> bool:
+        """Whether some legal action throws the result away."""
+        return len(self.keeps) < self.legal
+
+
+class BadTruth(ValueError):
+    """A file of known positions that cannot be read; says what to do."""
+
+
+class Check(NamedTuple):
+    """Something about the truth that is known from elsewhere."""
+
+    what: str
+    found: object
+    expected: object
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a file of labelled positions is made of: `azplay known`."""
+
+    seed: int
+    per_group: int
+    """Positions of each group."""
+    apart_from: Path | None = None
+    """A file whose positions, and mirror images of them, are not taken."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What is solved of a game. `probe`, `rows` and `checks` may take seconds when they are first called."""
+
+    covers: str
+    """For people: which positions are known."""
+    probe: Callable[[State], Known | None]
+    """The truth of a position in which the game goes on; None where it is not known, or takes too long."""
+    rows: Callable[[int, int], list[Row]]
+    """(seed, most of each group, 0: all) -> positions to ask a network about. BadTruth."""
+    checks: Callable[[Path | None, Say], Iterator[Check]]
+    """(a file that `label` made, None: those of the program; progress) -> what there is to check."""
+    groups: tuple[str, ...] = ()
+    """In the order of a game."""
+    final_rows: Callable[[], list[Row]] | None = None
+    """Other positions, for final judgements: nobody tunes on them. None: `rows` are all there are."""
+    label: Callable[[Labels, Say], bytes] | None = None
+    """Draws and labels positions anew: contents of a file."""
+    plays_whole_games: bool = True
+    """Whether enough is known for a player that never errs."""
+    depth: int = 0
+    """Plies of alpha-beta by which that player chooses where nothing is known; 0: everything is."""
+    counts_plies: bool = False
+    """Whether `Known.plies` and `Known.best` are known: the tables of endgames."""
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Everything about a game that no worker needs."""
+
+    heuristic: Heuristic = Heuristic()
+    anchors: Mapping[str, float] = field(default_factory=dict)
+    """Elo over `random` of players that never change, weak to strong; measured by `play.rating.calibrate` and
+    kept fixed. Empty: nobody has measured them yet."""
+    book: Mapping[str, str] = field(default_factory=dict)
+    """Openings for matches by name: moves from the usual start, in the game's notation."""
+    counted_openings: Mapping[str, str] = field(default_factory=dict)
+    """Openings that are counted in self-play, likewise; a game counts for one if it begins with its moves.
+    Empty: each first move is one."""
+    read_start: Callable[[str], str] = str.strip
+    """Turns a start position in an openings file into the game's notation."""
+    svg: Callable[[State, str], bytes] | None = None
+    """(state, the move that led to it) -> picture of a board. None: the terminal's drawing is shown."""
+    pgn: PgnWriter | None = None
+    """None: the game has no PGN."""
+    speaks_uci: bool = False
+    """Whether UCI engines can play it."""
+    solution: Solution | None = None
+
+
+def knowledge_of(game: Game) -> Knowledge:
+    """What is known of a game; of one that says nothing, nothing is."""
+    return Knowledge() if game.knowledge is None else game.knowledge()
