@@ -28,7 +28,7 @@ test: $(INSTALLED)
 
 # Search, rules, sampler and verification once more, with every index of compiled code checked.
 BOUNDED = tests/games tests/search tests/trainer/test_window.py tests/trainer/test_window_bounds.py \
-	tests/trainer/test_verify.py tests/trainer/test_chess_targets.py tests/client/test_evaluation_cache.py
+	tests/trainer/test_verify.py tests/trainer/test_chess_targets.py 
 test-bounds: $(INSTALLED)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(BOUNDED) $(ARGS)
 

@@ -18,8 +18,10 @@ import numpy as np
 from games import get_game
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
+from search.forest import Forest
+from search.pool import SearchPool
 from search.settings import resolve
-from search.tree import SearchTree
+from search.tree import tree_for
 
 GAMES = 512
 SIMULATIONS = 800
@@ -39,21 +41,21 @@ async def play_games(seconds: float) -> None:
 
     game = get_game("chess")
     settings = resolve(SelfPlaySettings(simulations=SIMULATIONS), game)
-    evaluator = UniformEvaluator()
+    pool = SearchPool(Forest(game, settings, GAMES), UniformEvaluator())
     began = time.monotonic()
     finished = 0
 
     async def play_on(number: int) -> None:
         nonlocal finished
         while time.monotonic() < began + seconds:
-            await play_game(game, settings, evaluator, np.random.default_rng(number + 1000 * finished))
+            await play_game(pool, np.random.default_rng(number + 1000 * finished))
             finished += 1
 
     async def report() -> None:
         for sample in range(1, SAMPLES + 1):
             await asyncio.sleep(began + seconds * sample / SAMPLES - time.monotonic())
             passed = time.monotonic() - began
-            print(f"{passed:.0f} {evaluator.rows} {finished} {resident_mb():.0f}", flush=True)
+            print(f"{passed:.0f} {pool.leaves} {finished} {resident_mb():.0f}", flush=True)
 
     players = [asyncio.create_task(play_on(number)) for number in range(GAMES)]
     await report()
@@ -64,7 +66,7 @@ async def play_games(seconds: float) -> None:
 def wire_bytes_per_leaf() -> float:
     """Features, number of actions and actions of a chess leaf with 119 planes, mean over a random game."""
     game = get_game("chess")
-    tree = SearchTree(game, resolve(SelfPlaySettings(), game), np.random.default_rng(0))
+    tree = tree_for(game, resolve(SelfPlaySettings(), game), np.random.default_rng(0))
     tree.reset(game.notation.state_from_text(""))
     rng, sizes = np.random.default_rng(0), []
     while tree.end_reason() is None:

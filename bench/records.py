@@ -17,6 +17,8 @@ from games import get_game
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
+from search.forest import Forest
+from search.pool import SearchPool
 from search.settings import resolve
 
 SAMPLES = (("tic_tac_toe", 100, 20), ("connect_four", 200, 20), ("chess", 200, 4))
@@ -37,10 +39,8 @@ def run() -> dict[str, float | int]:
 async def _play(name: str, simulations: int, games: int) -> list[GameRecord]:
     game = get_game(name)
     settings = resolve(SelfPlaySettings(simulations=simulations), game)
-    return [
-        await play_game(game, settings, UniformEvaluator(), np.random.default_rng(number))
-        for number in range(games)
-    ]
+    pool = SearchPool(Forest(game, settings), UniformEvaluator())
+    return [await play_game(pool, np.random.default_rng(number)) for number in range(games)]
 
 
 def _measure(records: list[GameRecord]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """What a leaf costs the worker's process on its way to the server and back, sockets left out.
 
-Future, await, gather into a message, scatter of the answer: `client.remote_evaluator` with a connection
-that answers at once with bytes made beforehand. Measured with 512 coroutines of chess-sized leaves.
+Into messages and back to whoever asked: `client.remote_evaluator` with a connection that answers at once
+with bytes made beforehand. As in a `SearchPool`, searches that are answered in one turn of the loop send
+their next leaves, of the size of chess, together.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from client.remote_evaluator import LEAVES_PER_MESSAGE, RemoteEvaluator
 from protocol.messages import Evaluate, Evaluated
-from search.leaf_batch import Leaf
+from search.leaf_batch import Evaluations, LeafBatch
 
 WORDS, LEGAL = 119, 35
 """Packed words and legal actions of a chess position."""
@@ -38,31 +39,51 @@ class _Echo:
         return True
 
 
-async def _ask(evaluator: RemoteEvaluator, leaves: int) -> None:
-    leaf = Leaf(np.zeros(WORDS, np.uint64), np.arange(LEGAL, dtype=np.uint16))
-    for _ in range(leaves):
-        await evaluator.evaluate(leaf)
+class _Searches:
+    """Searches with one leaf each in flight, until LEAVES are answered: then `done`."""
+
+    def __init__(self, evaluator: RemoteEvaluator, searches: int) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._evaluator = evaluator
+        self._free = searches
+        self._submit()
+
+    def _submit(self) -> None:
+        rows, self._free = self._free, 0
+        actions = np.tile(np.arange(LEGAL, dtype=np.uint16), rows)
+        counts = np.full(rows, LEGAL, np.uint16)
+        self._evaluator.submit(LeafBatch(np.zeros((rows, WORDS), np.uint64), counts, actions), self)
+
+    def answered(self, first: int, evaluations: Evaluations) -> None:  # noqa: ARG002
+        if self._evaluator.leaves >= LEAVES:
+            if not self.done.done():
+                self.done.set_result(None)
+            return
+        if not self._free:
+            asyncio.get_running_loop().call_soon(self._submit)
+        self._free += len(evaluations.wdl)
+
+    def failed(self, first: int, rows: int, error: Exception) -> None:  # noqa: ARG002
+        self.done.set_exception(error)
 
 
-async def _measure(coroutines: int) -> float:
+async def _measure(searches: int) -> float:
     echo = _Echo()
     evaluator = echo.evaluator = RemoteEvaluator(echo.send)
     evaluator.joined(SimpleNamespace(credits=4096))  # type: ignore[arg-type]
     began = time.process_time()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(coroutines):
-            group.create_task(_ask(evaluator, LEAVES // coroutines))
+    await _Searches(evaluator, searches).done
     evaluator.close()
-    return (time.process_time() - began) / LEAVES * 1e6
+    return (time.process_time() - began) / evaluator.leaves * 1e6
 
 
 def run() -> dict[str, float]:
-    """Microseconds of CPU a leaf, by number of coroutines."""
+    """Microseconds of CPU a leaf, by number of searches."""
     import uvloop
 
     figures = {}
-    for coroutines in (64, 512):
+    for searches in (64, 512):
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            figures[f"us_per_leaf_{coroutines}"] = round(runner.run(_measure(coroutines)), 2)
-        print(f"{coroutines:5d} coroutines: {figures[f'us_per_leaf_{coroutines}']:.2f} us CPU a leaf")
+            figures[f"us_per_leaf_{searches}"] = round(runner.run(_measure(searches)), 2)
+        print(f"{searches:5d} searches: {figures[f'us_per_leaf_{searches}']:.2f} us CPU a leaf")
     return figures

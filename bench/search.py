@@ -1,7 +1,7 @@
 """Leaves a second of one core: coroutine searches with a network that knows nothing and costs nothing.
 
-Measured in the path that self-play takes: one coroutine a game, one `await` a leaf, leaves gathered
-into batches, answers scattered over futures, on uvloop. Beside it, in the same run, a plain search
+Measured in the path that self-play takes: one coroutine a game, one `await` a search, all searches
+stepped together, their leaves joined to batches, on uvloop. Beside it, in the same run, a plain search
 of the same kind on python-chess objects with the same 119 planes. All are measured in turns.
 """
 
@@ -20,40 +20,49 @@ from bench.turns import TURNS, Spread, in_turns, ratio
 from games import get_game
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
+from search.forest import Forest
 from search.mcts import search
 from search.moves import choose_action
+from search.pool import SearchPool
 from search.settings import resolve
 from search.tree import SearchTree
 from search.warm import warm
 
-COROUTINES = 256
+GAMES = 256
 SECONDS = 3.0
 """Of a turn."""
+LONG = 15.0
+"""Of a turn with 800 simulations a move: long enough that most searches begin with a kept subtree."""
 
 
-async def _play(game_name: str, number: int, evaluator: UniformEvaluator, until: float) -> None:
+async def _play(pool: SearchPool, number: int) -> None:
+    """Game after game, until it is cancelled."""
+    game, settings = pool.forest.game, pool.forest.settings
+    with SearchTree(pool.forest, np.random.default_rng(number)) as tree:
+        while True:
+            tree.reset(game.notation.state_from_text(""))
+            while tree.end_reason() is None:
+                result = await search(tree, pool)
+                tree.advance(choose_action(result, tree.ply, settings, tree.rng))
+
+
+def coroutine_path(
+    game_name: str, games: int = GAMES, simulations: int = 100, seconds: float = SECONDS
+) -> float:
+    """Leaves per second of CPU time of this process; trees are kept from move to move."""
     game = get_game(game_name)
-    settings = resolve(SelfPlaySettings(simulations=100), game)
-    rng = np.random.default_rng(number)
-    while time.perf_counter() < until:
-        tree = SearchTree(game, settings, rng)
-        tree.reset(game.notation.state_from_text(""))
-        while tree.end_reason() is None and time.perf_counter() < until:
-            result = await search(tree, evaluator)
-            tree.advance(choose_action(result, tree.ply, settings, rng))
-
-
-def coroutine_path(game_name: str, coroutines: int = COROUTINES, seconds: float = SECONDS) -> float:
-    """Leaves per second of CPU time of this process."""
+    settings = resolve(SelfPlaySettings(simulations=simulations), game)
 
     async def main() -> float:
-        evaluator = UniformEvaluator()
-        until = time.perf_counter() + seconds
+        pool = SearchPool(Forest(game, settings, games), UniformEvaluator())
         began = time.process_time()
-        async with asyncio.TaskGroup() as group:
-            for number in range(coroutines):
-                group.create_task(_play(game_name, number, evaluator, until))
-        return evaluator.rows / (time.process_time() - began)
+        players = [asyncio.ensure_future(_play(pool, number)) for number in range(games)]
+        await asyncio.sleep(seconds)
+        rate = pool.leaves / (time.process_time() - began)
+        for player in players:
+            player.cancel()
+        await asyncio.gather(*players, return_exceptions=True)
+        return rate
 
     return uvloop.run(main())
 
@@ -137,9 +146,10 @@ def plain_path(seconds: float = SECONDS) -> float:
 
 
 SIDES = {
-    "connect four, 256 coroutines": lambda: coroutine_path("connect_four"),
-    "chess, 119 planes, 256 coroutines": lambda: coroutine_path("chess"),
-    "chess, 119 planes, 512 coroutines": lambda: coroutine_path("chess", coroutines=512),
+    "connect four, 256 games": lambda: coroutine_path("connect_four"),
+    "chess, 119 planes, 256 games": lambda: coroutine_path("chess"),
+    "chess, 119 planes, 512 games": lambda: coroutine_path("chess", games=512),
+    "chess, 256 games, 800 simulations": lambda: coroutine_path("chess", simulations=800, seconds=LONG),
     "chess on python-chess, plain Python": plain_path,
 }
 
@@ -151,12 +161,13 @@ def run() -> dict[str, float]:
     print(f"{'path':38} leaves/s per core, median of {TURNS} turns (least to most)")
     for name, rates in measured.items():
         print(f"{name:38} {Spread.of(rates).text()}")
-    four, ours, more, plain = measured.values()
+    four, ours, more, deep, plain = measured.values()
     times = ratio(ours, plain)
     print(f"ratio {times.text('.1f')}")
     return {
         "leaves_per_s_per_core": Spread.of(ours).median,
         "leaves_per_s_per_core_512": Spread.of(more).median,
+        "leaves_per_s_per_core_800_simulations": Spread.of(deep).median,
         "leaves_per_s_per_core_connect_four": Spread.of(four).median,
         "python_chess_leaves_per_s": Spread.of(plain).median,
         "ratio_to_python_chess": times.median,

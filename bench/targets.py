@@ -19,10 +19,12 @@ from games.knowledge import Row
 from play.truth.rows import rows_for
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
+from search.forest import Forest
 from search.mcts import search
 from search.moves import choose_action
+from search.pool import SearchPool
 from search.settings import resolve
-from search.trees import tree_for
+from search.tree import SearchTree
 
 SIMULATIONS = (16, 32, 64, 128)
 SCALES = (0.1, 0.2, 0.3, 0.5, 1.0)
@@ -32,17 +34,18 @@ def quality(rows: Sequence[Row], settings: SelfPlaySettings) -> tuple[float, flo
     """(right, move) of searches without noise, as above."""
     game = get_game("connect_four")
     resolved = resolve(replace(settings, root_noise=0.0, temperature_plies=0), game)
-    evaluator, rng = UniformEvaluator(), np.random.default_rng(0)
+    pool = SearchPool(Forest(game, resolved, len(rows)), UniformEvaluator())
+    rng = np.random.default_rng(0)
 
     async def one(row: Row) -> tuple[float, bool]:
-        tree = tree_for(game, resolved, rng)
-        tree.reset(game.notation.state_from_text(row.start))
-        for action in row.moves:
-            tree.advance(action)
-        result = await search(tree, evaluator)
+        with SearchTree(pool.forest, rng) as tree:
+            tree.reset(game.notation.state_from_text(row.start))
+            for action in row.moves:
+                tree.advance(action)
+            result = await search(tree, pool)
         shares = result.visits / result.visits.sum()
         keeps = [int(action) in row.keeps for action in result.actions]
-        return float(shares[keeps].sum()), choose_action(result, tree.ply, resolved, rng) in row.keeps
+        return float(shares[keeps].sum()), choose_action(result, len(row.moves), resolved, rng) in row.keeps
 
     async def main() -> list[tuple[float, bool]]:
         return await asyncio.gather(*(one(row) for row in rows))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from games.spec import Game, State
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluator
+from search.pool import SearchPool
 from search.settings import generator_names, start_lines
 from search.tree import SearchTree
 
@@ -61,14 +61,14 @@ class Opening:
             if not self._play(int(rng.choice(self._tree.legal_actions()))):
                 break
 
-    async def play_sampled(self, evaluator: Evaluator) -> None:
+    async def play_sampled(self, pool: SearchPool) -> None:
         """0 to `opening_plies` actions drawn from the network's policy, in an `opening_share` of games."""
         settings = self._settings
         for _ in range(self._plies(settings.opening_share, settings.opening_plies)):
-            leaf = self._tree.root_leaf()
-            actions = leaf.actions.copy()
-            priors, _value = await evaluator.evaluate(leaf)
-            if not self._play(int(actions[drawn(priors, settings.opening_temperature, self._rng)])):
+            await pool.expand(self._tree)
+            view = self._tree.view_of_net()
+            index = sampled(view.priors, settings.opening_temperature, self._rng)
+            if not self._play(int(view.actions[index])):
                 break
 
     def _plies(self, share: float, most: int) -> int:
@@ -90,8 +90,8 @@ class Opening:
         return False
 
 
-def drawn(priors: npt.NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:
-    """An index drawn from priors ** (1 / temperature); priors that are all 0 are taken for equal."""
+def sampled(priors: npt.NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:
+    """An index sampled from priors ** (1 / temperature); priors that are all 0 are taken for equal."""
     weights = np.maximum(priors.astype(np.float64), 0.0)
     largest = weights.max()
     weights = (weights / largest) ** (1.0 / temperature) if largest > 0 else np.ones(len(priors))

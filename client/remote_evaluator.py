@@ -1,14 +1,12 @@
-"""Evaluations by the server: what all coroutines ask in one turn of the loop travels together.
+"""Evaluations by the server: what is submitted travels in messages of at most `LEAVES_PER_MESSAGE`.
 
-`evaluate` only notes the leaf; a callback at the end of the turn gathers what was noted into messages of
-at most `LEAVES_PER_MESSAGE`. Leaves beyond the server's credits wait, and so do the searches that asked.
+Leaves beyond the server's credits wait, and so do the searches that asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +17,7 @@ from protocol.errors import Code
 from protocol.frames import check_evaluations
 from protocol.messages import Evaluate, Evaluated, Refused, Welcome
 from runtime.logs import Repeated
-from search.leaf_batch import Evaluation, Leaf, LeafBatch, gather, scatter
+from search.leaf_batch import Evaluations, LeafBatch, LeafQueue, Part, Reply, deliver, fail
 
 LEAVES_PER_MESSAGE = 128
 """Leaves in one EVALUATE: enough to make the cost of a message small, few enough to fill batches evenly."""
@@ -42,10 +40,10 @@ class LeafRefused(Exception):
 
 @dataclass(slots=True)
 class _Asked:
-    """The payload of one request: what was sent, and who waits for which row."""
+    """The payload of one request: what was sent, and who asked for which row."""
 
     batch: LeafBatch
-    futures: list[asyncio.Future[Evaluation]]
+    parts: list[Part]
 
 
 class RemoteEvaluator:
@@ -64,25 +62,16 @@ class RemoteEvaluator:
         """Leaves answered since the start."""
         self._send = send
         self._loop = loop or asyncio.get_running_loop()
-        self._create_future: Callable[[], asyncio.Future[Evaluation]] = self._loop.create_future
-        self._waiting: deque[tuple[Leaf, asyncio.Future[Evaluation]]] = deque()
+        self._waiting = LeafQueue()
         """Leaves not yet in a message; bounded by the number of searches, each has one leaf at most."""
         self._requests: RequestTable[_Asked] = RequestTable(patience)
         self._repeated = Repeated(log)
-        self._flush_comes = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def evaluate(self, leaf: Leaf) -> asyncio.Future[Evaluation]:
-        """Ask for one leaf. Its arrays must stay as they are until the future is done.
-
-        The future raises LeafRefused if the server never will answer.
-        """
-        future = self._create_future()
-        self._waiting.append((leaf, future))
-        if not self._flush_comes:
-            self._flush_comes = True
-            self._loop.call_soon(self._flush)
-        return future
+    def submit(self, batch: LeafBatch, reply: Reply) -> None:
+        """Ask for some leaves. `reply.failed` hears LeafRefused if the server never will answer."""
+        self._waiting.put(batch, reply)
+        self._flush()
 
     def joined(self, welcome: Welcome) -> None:
         self._requests.joined(welcome.credits)
@@ -114,8 +103,8 @@ class RemoteEvaluator:
         answered = self._requests.answer(message.request, first, message.rows)
         if answered is None:
             return
-        scatter(priors, wdl, counts, asked.futures[first:end])
         self.version = message.version
+        deliver(asked.parts, asked.batch.counts, first, Evaluations(priors, wdl, message.version))
         self.leaves += len(answered[1])
         if self._waiting or self._requests.unsent:
             self._flush()
@@ -133,20 +122,14 @@ class RemoteEvaluator:
         asked, rows = given_up
         text = f"the server refuses {len(rows)} leaves: {message.reason} ({message.code})"
         self._repeated.warning(message.code, text, self._loop.time())
-        for row in rows:
-            if not asked.futures[row].done():
-                asked.futures[row].set_exception(LeafRefused(message.reason))
+        fail(asked.parts, rows, LeafRefused(message.reason))
         self._flush()
 
     def _flush(self) -> None:
         """Put waiting leaves into requests and send what the credits allow."""
-        self._flush_comes = False
-        waiting = self._waiting
-        while waiting and (room := self._requests.room):
-            rows = min(LEAVES_PER_MESSAGE, room, len(waiting))
-            taken = [waiting.popleft() for _ in range(rows)]
-            batch = gather([leaf for leaf, _ in taken])
-            self._requests.open(_Asked(batch, [future for _, future in taken]), rows)
+        while self._waiting and (room := self._requests.room):
+            batch, parts = self._waiting.take(min(LEAVES_PER_MESSAGE, room))
+            self._requests.open(_Asked(batch, parts), batch.rows)
         self._send_taken()
 
     def _send_taken(self) -> None:

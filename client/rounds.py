@@ -15,12 +15,11 @@ import numpy as np
 
 from client.remote_evaluator import LeafRefused
 from client.self_play import Player, Pool
-from games.spec import Game
 from protocol.messages import WeightsInfo
 from protocol.records import BadRecord, GameRecord
 from protocol.rounds import uid_of
-from protocol.settings import SelfPlaySettings
-from search.evaluator import BadEvaluation, Evaluator
+from search.evaluator import BadEvaluation
+from search.pool import SearchPool
 
 log = logging.getLogger(__name__)
 
@@ -50,9 +49,7 @@ class RoundPool(Pool):
 
     def __init__(
         self,
-        game: Game,
-        settings: SelfPlaySettings,
-        evaluator: Evaluator,
+        searches: SearchPool,
         player: Player,
         *,
         current: CurrentVersion,
@@ -61,8 +58,8 @@ class RoundPool(Pool):
         finishing: asyncio.Event,
     ) -> None:
         # The same random numbers whoever plays.
-        player = replace(player, seed=settings.seed, index=0, is_client=False)
-        super().__init__(game, settings, evaluator, player, keep=keep, room=room, finishing=finishing)
+        player = replace(player, seed=searches.forest.settings.seed, index=0, is_client=False)
+        super().__init__(searches, player, keep=keep, room=room, finishing=finishing)
         self._current = current
 
     def start(self, group: asyncio.TaskGroup, games: int) -> list[asyncio.Task[None]]:

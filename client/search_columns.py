@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from protocol.search_columns import MOST_KL
-from search.mcts import SearchResult
+from search.result import SearchResult
 
 DEEPEST = 255
 """Depths travel as uint8; deeper ones are told as this."""
@@ -19,7 +19,7 @@ def search_columns(results: Sequence[SearchResult]) -> dict[str, npt.NDArray[Any
     """Columns by name, an entry for each ply; plies without a search are unknown."""
     unknown = (np.nan, np.nan, np.nan, 0)
     rows = [
-        unknown if (one := result.insight) is None else (one.kl, one.value, one.mean_depth, one.max_depth)
+        unknown if (one := result.stats) is None else (one.kl, one.value, one.mean_depth, one.max_depth)
         for result in results
     ]
     kl, values, mean_depths, max_depths = np.array(rows, np.float64).T

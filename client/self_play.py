@@ -17,7 +17,7 @@ from client.opening import Opening, start_of_game
 from client.remote_evaluator import LeafRefused
 from client.resigning import Resigning
 from client.search_columns import search_columns
-from games.spec import RESIGNATION, Game, outcome_for_first_player
+from games.spec import RESIGNATION, outcome_for_first_player
 from protocol.records import (
     IMPROVED_POLICY,
     PLAYED_ON,
@@ -27,14 +27,13 @@ from protocol.records import (
     BadRecord,
     GameRecord,
 )
-from protocol.settings import SelfPlaySettings
 from runtime.logs import Repeated
-from search.evaluator import BadEvaluation, Evaluator
-from search.mcts import SearchResult, search
+from search.evaluator import BadEvaluation
+from search.mcts import search
 from search.moves import choose_action
-from search.symmetric_evaluator import SymmetricEvaluator
+from search.pool import SearchPool
+from search.result import SearchResult
 from search.tree import SearchTree
-from search.trees import tree_for
 
 PAUSE_AFTER_REFUSAL = 5.0
 """Seconds before a coroutine whose game was given up starts another one."""
@@ -92,44 +91,47 @@ class _Columns:
 
 
 async def play_game(
-    game: Game,
-    settings: SelfPlaySettings,
-    evaluator: Evaluator,
+    pool: SearchPool,
     rng: np.random.Generator,
     *,
     player: Player | None = None,
     uid: bytes | None = None,
     resigning: Resigning | None = None,
 ) -> GameRecord:
-    """Play one game to its end against itself and return its record.
+    """Play one game of the pool's forest to its end against itself and return its record.
 
-    `settings` are resolved (`search.settings.resolve`). `uid` is drawn from the system's random numbers,
-    not from `rng`: repeated games are still different games. Raises what `evaluator` raises, BadRecord for
-    a game that no record can hold, and ValueError for a start position in which nothing can be played.
+    `uid` is drawn from the system's random numbers, not from `rng`: repeated games are still different
+    games. Raises what the evaluator says went wrong, BadRecord for a game that no record can hold, and
+    ValueError for a start position in which nothing can be played.
     """
-    began = time.monotonic()
     uid = uid or os.urandom(16)
-    tree = tree_for(game, settings, rng)
-    if settings.evaluation_symmetry and game.symmetries:
-        own = np.random.default_rng(rng.integers(1 << 63))
-        evaluator = SymmetricEvaluator(evaluator, game, settings.history, own)
+    with SearchTree(pool.forest, rng) as tree:
+        resigning = resigning or Resigning(tree.settings)
+        return await _play(tree, pool, player or Player(0), uid, resigning)
+
+
+async def _play(
+    tree: SearchTree, pool: SearchPool, player: Player, uid: bytes, resigning: Resigning
+) -> GameRecord:
+    began = time.monotonic()
+    game, settings, rng = tree.game, tree.settings, tree.rng
+    tree.reset_randomness()
     text, is_drawn = start_of_game(game, settings, rng)
     start = game.notation.state_from_text(text)
     tree.reset(start)
-    resigning = resigning or Resigning(settings)
     columns = _Columns(is_played_on=resigning.is_played_on(rng))
     opening = Opening(tree, start, settings, rng)
     if not is_drawn:
         opening.play_random()
-        await opening.play_sampled(evaluator)
+        await opening.play_sampled(pool)
     for action in opening.actions:
-        columns.add_unsearched(action, evaluator.version)
+        columns.add_unsearched(action, pool.evaluator.version)
     reason = tree.end_reason()
     while reason is None:
         is_cheap = settings.cheap_probability > 0 and rng.random() < settings.cheap_probability
-        result = await search(tree, evaluator, is_cheap=is_cheap)
+        result = await search(tree, pool, is_cheap=is_cheap)
         action = choose_action(result, tree.ply, settings, rng)
-        columns.add(action, result, evaluator.version)
+        columns.add(action, result, pool.evaluator.version)
         columns.mover = int(game.rules.side_to_move(tree.state))
         tree.advance(action)
         reason = tree.end_reason()
@@ -137,8 +139,7 @@ async def play_game(
             reason = RESIGNATION
     if not columns.actions:
         raise ValueError(f"the game is over at its start position ({reason}): {text!r}")
-    seconds = time.monotonic() - began
-    return _record(columns, tree, text, reason, uid, player or Player(0), seconds)
+    return _record(columns, tree, text, reason, uid, player, time.monotonic() - began)
 
 
 def _record(
@@ -182,7 +183,7 @@ def _flags(result: SearchResult) -> int:
         (POLICY_TARGET if result.is_target else 0)
         | (IMPROVED_POLICY if result.is_improved else 0)
         | (PRUNED_TARGET if result.is_pruned else 0)
-        | (SEARCH_DIFFERS if result.insight is not None and result.insight.differs else 0)
+        | (SEARCH_DIFFERS if result.stats is not None and result.stats.differs else 0)
     )
 
 
@@ -195,9 +196,7 @@ class Pool:
 
     def __init__(
         self,
-        game: Game,
-        settings: SelfPlaySettings,
-        evaluator: Evaluator,
+        searches: SearchPool,
         player: Player,
         *,
         keep: Callable[[GameRecord], Awaitable[None]],
@@ -212,10 +211,9 @@ class Pool:
         self.given_up = 0
         """Attempts at a game that failed: the server refused a leaf or answered another one,
         or no record can hold the game."""
-        self.resigning = Resigning(settings)
-        self._game = game
-        self._settings = settings
-        self._evaluator = evaluator
+        self._settings = searches.forest.settings
+        self.resigning = Resigning(self._settings)
+        self._searches = searches
         self._player = player
         self._keep = keep
         self._room = room
@@ -228,13 +226,7 @@ class Pool:
         self.in_progress += 1
         try:
             return await play_game(
-                self._game,
-                self._settings,
-                self._evaluator,
-                rng,
-                player=self._player,
-                uid=uid,
-                resigning=self.resigning,
+                self._searches, rng, player=self._player, uid=uid, resigning=self.resigning
             )
         finally:
             self.in_progress -= 1

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from client.evaluation_cache import CachedEvaluator
 from client.evaluators import OwnNet, ServersNet, Source
 from client.joining import Run, is_same_run, read_welcome
 from client.kept import Terms
@@ -29,6 +28,8 @@ from runtime import aio, logs
 from runtime.connection import Connection
 from runtime.exits import Exit, Fatal, guarded
 from runtime.sockets import BULK_LIMIT, new_context
+from search.forest import Forest
+from search.pool import SearchPool
 from search.warm import warm
 
 REPORT_EVERY = 60.0
@@ -70,7 +71,7 @@ class Worker:
         self._run: Run | None = None
         self._uploader: Uploader | None = None
         self._source: Source | None = None
-        self._cache: CachedEvaluator | None = None
+        self._forest: Forest | None = None
         self._pool: GamePool | RoundPool | None = None
         self._current = CurrentVersion()
 
@@ -142,10 +143,9 @@ class Worker:
             is_client=options.role == "client",
             run=run.identity,
         )
-        if options.cache > 0:
-            self._cache = CachedEvaluator(source.evaluator, options.cache)
-        self._pool = self._make_pool(run, source, uploader, player)
         games = options.games or source.games(wanted)
+        self._forest = Forest(run.game, run.settings, games, cache=options.cache)
+        self._pool = self._make_pool(SearchPool(self._forest, source.evaluator), uploader, player)
         self._stop.waits_for = "games already sent to be acknowledged; unfinished games are given up"
         log.info(
             "playing %d games of %s at a time, evaluated by %s", games, run.game.name, source.description
@@ -153,15 +153,11 @@ class Worker:
         self._games = self._pool.start(group, games)
         self._tasks.append(group.create_task(self._report(self._pool, source, uploader)))
 
-    def _make_pool(
-        self, run: Run, source: Source, uploader: Uploader, player: Player
-    ) -> GamePool | RoundPool:
-        evaluator = source.evaluator if self._cache is None else self._cache
-        what = run.game, run.settings, evaluator, player
+    def _make_pool(self, searches: SearchPool, uploader: Uploader, player: Player) -> GamePool | RoundPool:
         keep, room, finishing = uploader.keep, uploader.room, self._stop.finishing
-        if not run.settings.round_games:
-            return GamePool(*what, keep=keep, room=room, finishing=finishing)
-        return RoundPool(*what, current=self._current, keep=keep, room=room, finishing=finishing)
+        if not searches.forest.settings.round_games:
+            return GamePool(searches, player, keep=keep, room=room, finishing=finishing)
+        return RoundPool(searches, player, current=self._current, keep=keep, room=room, finishing=finishing)
 
     def _check_rounds(self, run: Run) -> None:
         """Fatal where this worker's games would not be those of the round."""
@@ -227,7 +223,7 @@ class Worker:
         leaves, games, known = 0, 0, 0
         while True:
             await asyncio.sleep(REPORT_EVERY)
-            hits = self._cache.hits if self._cache is not None else 0
+            hits = self._forest.cache_hits if self._forest is not None else 0
             log.info(
                 "%d games (%d in all, %d in the spool), %.0f leaves/s, %.0f from memory, weights version %d",
                 pool.finished - games,

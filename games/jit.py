@@ -11,9 +11,9 @@ import hashlib
 import os
 import shutil
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -58,9 +58,9 @@ def _prepare_cache() -> Path:
 CACHE = _prepare_cache()
 
 
-def jit(function: Callable[..., Any]) -> CompiledFunction:
+def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
     """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
-    compiled: CompiledFunction = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled: CompiledFunction = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     return compiled
 
 
@@ -71,6 +71,49 @@ signed: Any = np.int64
 def unbound(*_: Any) -> Any:
     """Stands in a module of kernels for a rule of the game, until `specialise` binds it."""
     raise RuntimeError("this name is bound to the rules of a game by games.jit.specialise")
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Mark a plain function for `bind`, and leave it as it is."""
+    function.is_kernel = True  # type: ignore[attr-defined]
+    return function
+
+
+def bind(
+    modules: Sequence[types.ModuleType], bindings: Sequence[tuple[Any, Any]], tag: str
+) -> types.SimpleNamespace:
+    """Compile the kernels of some modules once for one game (and whatever else `tag` names).
+
+    `bindings` are pairs (stands in the modules, is to be used instead): the stubs of `games.stubs` and the
+    rules of a game, say. Wherever a module has imported such a stub, or a kernel of another one of these
+    modules, under whatever name, it calls what is bound. Each kernel is copied for that, so that Numba can
+    inline the rules into the search without the search knowing a game, and compiled under a name that
+    holds `tag`, so that every game has its own cache entry.
+
+    Kernels allocate nothing, so they are compiled without Numba's counts of references (`_nrt`): for arrays
+    that travel in tuples it does not remove the atomic additions, which took as long as the search itself.
+    """
+    kernels = [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if getattr(value, "is_kernel", False) and value.__module__ == module.__name__
+    ]
+    namespaces = {module.__name__: dict(vars(module)) for module in modules}
+    instead = {id(stub): real for stub, real in bindings}
+    for function in kernels:
+        copy = types.FunctionType(function.__code__, namespaces[function.__module__], function.__name__)
+        copy.__qualname__ = f"{function.__name__}__{tag}"
+        copy.__module__ = function.__module__
+        instead[id(function)] = jit(copy, _nrt=False)
+    for namespace in namespaces.values():
+        for name, value in namespace.items():
+            bound = instead.get(id(value), value)
+            namespace[name] = instead.get(id(bound), bound)  # a stub may stand for another one's kernel
+    return types.SimpleNamespace(**{function.__name__: instead[id(function)] for function in kernels})
 
 
 def specialise(

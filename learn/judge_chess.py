@@ -22,7 +22,9 @@ from play.match.runner import PlayedGame
 from play.nets import LoadedNet, load_net
 from play.search_choice import search_name
 from play.truth.choosing import play_settings
-from search.tree import SearchTree
+from search.evaluator import evaluate
+from search.leaf_batch import LeafBatch
+from search.tree import tree_for
 
 PAIRS, PAIRS_ON_THE_WAY = 50, 10
 """Openings of a match, each from both sides: at the end, and for networks before it."""
@@ -157,11 +159,12 @@ async def _values(net: LoadedNet, lines: Sequence[GameLine]) -> list[float]:
     settings = play_settings(net, 1)
 
     async def one(line: GameLine) -> float:
-        tree = SearchTree(GAME, settings, np.random.default_rng(0))
+        tree = tree_for(GAME, settings, np.random.default_rng(0))
         tree.reset(line.states[0])
         for action in line.actions:
             tree.advance(action)
-        return float((await net.evaluator.evaluate(tree.root_leaf())).value)
+        answer = await evaluate(net.evaluator, LeafBatch.of(tree.root_leaf()))
+        return float(answer.values[0])
 
     return list(await asyncio.gather(*(one(line) for line in lines)))
 

@@ -18,8 +18,9 @@ from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
+from search.evaluation_settings import FIELDS, FOR_EVALUATION
+from search.selection import selection
 from search.settings import resolve
-from search.without_chance import FIELDS, GUMBEL_FIELDS, PUCT_FIELDS, WITHOUT_CHANCE
 
 
 def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:
@@ -44,11 +45,11 @@ def run_search(run: RunFolder, text: str, game: Game) -> str:
 
 def search_name(settings: SelfPlaySettings) -> str:
     """What `search_for` takes to make these settings again: the root, and what is not as usual."""
-    used = GUMBEL_FIELDS if settings.root == "gumbel" else PUCT_FIELDS
+    used = selection(settings.root).FIELDS
     changed = [
         f"{name}={getattr(settings, name)}"
         for name in FIELDS
-        if name in used and getattr(settings, name) != getattr(WITHOUT_CHANCE, name)
+        if name in used and getattr(settings, name) != getattr(FOR_EVALUATION, name)
     ]
     return settings.root + ("?" + "&".join(changed) if changed else "")
 
@@ -74,7 +75,7 @@ def _of_run(weights: Path | None) -> SelfPlaySettings:
     """The search of the run that a weights file lies in, else the default one."""
     folder = None if weights is None else weights.resolve().parent
     if folder is None or folder.name != "weights" or not (folder.parent / "config.toml").is_file():
-        return WITHOUT_CHANCE
+        return FOR_EVALUATION
     file = folder.parent / "config.toml"
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8")).get("self_play", {})
@@ -89,4 +90,4 @@ def _of_run(weights: Path | None) -> SelfPlaySettings:
 def _with(changes: Mapping[str, Any], *, strict: bool) -> SelfPlaySettings:
     """The default search with some fields as given; ValidationError, a ValueError, for a wrong type."""
     read = msgspec.convert(dict(changes), SelfPlaySettings, strict=strict)
-    return replace(WITHOUT_CHANCE, **{name: getattr(read, name) for name in changes})
+    return replace(FOR_EVALUATION, **{name: getattr(read, name) for name in changes})

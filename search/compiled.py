@@ -1,21 +1,22 @@
-"""The search kernels compiled for a game: one set of functions a game and process."""
+"""The kernels of the search compiled for a game and a selection: one set a pair and process."""
 
 from __future__ import annotations
 
 from functools import cache
 from types import SimpleNamespace
 
-import numpy as np
-
 from games import get_game
-from games.jit import specialise
-from search.kernel import KERNELS
+from games.jit import bind
+from games.stubs import bindings
+from search import cache_kernel, random_kernel, root_kernel, step_kernel, tree_kernel
+from search.selection import selection, stubs
+
+KERNELS = (tree_kernel, random_kernel, cache_kernel, step_kernel, root_kernel)
 
 
 @cache
-def kernels_for(game_name: str) -> SimpleNamespace:
-    """The functions of `search.kernel` for one game; compiled on their first call, cached on disk."""
-    game = get_game(game_name)
-    end_values = np.array([reason.value for reason in game.end_reasons], dtype=np.int8)
-    bindings = {**game.rules.bindings(), "END_VALUES": end_values}
-    return SimpleNamespace(**specialise(KERNELS, bindings, game.name))
+def kernels_for(game_name: str, selection_name: str) -> SimpleNamespace:
+    """Compiled on their first call, cached on disk."""
+    game, chooses = get_game(game_name), selection(selection_name)
+    chosen = [(stubs.choose_root, chooses.choose_root), (stubs.choose_below, chooses.choose_below)]
+    return bind([*KERNELS, chooses], [*bindings(game), *chosen], f"{game_name}_{selection_name}")

@@ -1,13 +1,14 @@
-"""What a search awaits: `evaluate(leaf)`. Here the evaluators that live in the process of the search.
+"""What a search asks for evaluations: `submit(batch, reply)`. Here those that live in the process of the
+search.
 
-The one over ZeroMQ is `client.remote_evaluator`. All of them gather what the coroutines asked for in
-one turn of the event loop: batching is over games, never over leaves of one game.
+The one over ZeroMQ is `client.remote_evaluator`. All of them join what was submitted in one turn of the event
+loop: batching is over games.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -15,24 +16,26 @@ import numpy as np
 
 from search.leaf_batch import (
     BadEvaluation,
-    Evaluation,
     Evaluations,
     Leaf,
     LeafBatch,
+    LeafQueue,
+    Part,
+    Reply,
     check_answers,
-    gather,
-    scatter,
+    deliver,
+    fail,
 )
 
 __all__ = [
     "BadEvaluation",
-    "Evaluation",
     "Evaluations",
     "Evaluator",
     "Leaf",
     "LeafBatch",
     "LocalEvaluator",
     "UniformEvaluator",
+    "evaluate",
 ]
 
 
@@ -42,9 +45,40 @@ class Evaluator(Protocol):
         """Weights version of the newest answer."""
         ...
 
-    def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
-        """Priors over `leaf.actions` and the value for the side to move."""
+    def submit(self, batch: LeafBatch, reply: Reply) -> None:
+        """Ask for some leaves; `reply` hears of them, never before this returns. Arrays must stay as they
+        are."""
         ...
+
+
+async def evaluate(evaluator: Evaluator, batch: LeafBatch) -> Evaluations:
+    """The answers to a whole batch. Raises what `evaluator` says went wrong with any of its rows."""
+    reply = _Whole(batch)
+    evaluator.submit(batch, reply)
+    return await reply.done
+
+
+class _Whole:
+    """Puts the parts of an answer together. Whoever waits may be gone (cancelled)."""
+
+    def __init__(self, batch: LeafBatch) -> None:
+        self.done: asyncio.Future[Evaluations] = asyncio.get_running_loop().create_future()
+        self._begins = np.concatenate([[0], np.cumsum(batch.counts, dtype=np.int64)])
+        self._priors = np.zeros(len(batch.actions), np.float32)
+        self._wdl = np.zeros((batch.rows, 3), np.float32)
+        self._missing = set(range(batch.rows))
+
+    def answered(self, first: int, evaluations: Evaluations) -> None:
+        end = first + len(evaluations.wdl)
+        self._priors[self._begins[first] : self._begins[end]] = evaluations.priors
+        self._wdl[first:end] = evaluations.wdl
+        self._missing.difference_update(range(first, end))
+        if not self._missing and not self.done.done():
+            self.done.set_result(Evaluations(self._priors, self._wdl, evaluations.version))
+
+    def failed(self, first: int, rows: int, error: Exception) -> None:  # noqa: ARG002
+        if not self.done.done():
+            self.done.set_exception(error)
 
 
 class LocalEvaluator:
@@ -59,82 +93,59 @@ class LocalEvaluator:
         self.batches = 0
         self._infer = infer
         self._max_rows = max_rows
-        self._asked: list[tuple[Leaf, asyncio.Future[Evaluation]]] = []
-        self._wdl: dict[Awaitable[Evaluation], list[float]] = {}
+        self._asked = LeafQueue()
         self._busy = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="inference")
 
-    def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Evaluation] = loop.create_future()
-        self._asked.append((leaf, future))
+    def submit(self, batch: LeafBatch, reply: Reply) -> None:
+        self._asked.put(batch, reply)
         if not self._busy:
             self._busy = True
-            loop.call_soon(self._next_batch)
-        return future
-
-    async def evaluate_wdl(self, leaf: Leaf) -> tuple[Evaluation, list[float]]:
-        """As `evaluate`, with the probabilities of win, draw and loss: for roots; leaves pay nothing."""
-        future = self.evaluate(leaf)
-        self._wdl[future] = []
-        try:
-            return await future, self._wdl[future]
-        finally:
-            del self._wdl[future]
+            asyncio.get_running_loop().call_soon(self._next_batch)
 
     def close(self) -> None:
         """Stop the thread; what still waits is never answered."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _next_batch(self) -> None:
-        taken, self._asked = self._asked[: self._max_rows], self._asked[self._max_rows :]
-        if not taken:
+        if not self._asked:
             self._busy = False
             return
-        batch = gather([leaf for leaf, _ in taken])
-        waiting = [future for _, future in taken]
+        batch, parts = self._asked.take(self._max_rows)
         running = asyncio.get_running_loop().run_in_executor(self._thread, self._infer, batch)
-        running.add_done_callback(lambda done: self._answer(batch, waiting, done))
+        running.add_done_callback(lambda done: self._answer(batch, parts, done))
 
-    def _answer(
-        self, batch: LeafBatch, waiting: list[asyncio.Future[Evaluation]], done: asyncio.Future[Evaluations]
-    ) -> None:
-        error = None if done.cancelled() else _error_of(done, batch)
-        if done.cancelled() or error is not None:
-            for future in waiting:
-                if not future.done():
-                    future.set_exception(error or asyncio.CancelledError())
+    def _answer(self, batch: LeafBatch, parts: Sequence[Part], done: asyncio.Future[Evaluations]) -> None:
+        if done.cancelled():
+            return
+        error = _error_of(done, batch)
+        if error is not None:
+            fail(parts, range(batch.rows), error)
         else:
             answers = done.result()
             self.version = answers.version
             self.rows += batch.rows
             self.batches += 1
-            if self._wdl:
-                self._keep_wdl(answers, waiting)
-            scatter(answers.priors, answers.wdl, batch.counts, waiting)
+            deliver(parts, batch.counts, 0, answers)
         self._next_batch()
 
-    def _keep_wdl(self, answers: Evaluations, waiting: Sequence[asyncio.Future[Evaluation]]) -> None:
-        for row, future in enumerate(waiting):
-            if future in self._wdl:
-                self._wdl[future] = answers.wdl[row].tolist()
 
-
-def _error_of(done: asyncio.Future[Evaluations], batch: LeafBatch) -> BaseException | None:
+def _error_of(done: asyncio.Future[Evaluations], batch: LeafBatch) -> Exception | None:
     """What went wrong with a batch, be it that the answers do not fit the questions."""
     error = done.exception()
-    if error is None:
-        try:
-            check_answers(done.result(), batch)
-        except BadEvaluation as misfit:
-            return misfit
-    return error
+    if isinstance(error, Exception):
+        return error
+    try:
+        check_answers(done.result(), batch)
+    except BadEvaluation as misfit:
+        return misfit
+    return None
 
 
 class UniformEvaluator:
     """Every legal action equally likely, every value 0: a network that knows nothing and costs nothing.
 
-    Gathers and scatters like the others, so that its speed is the speed of everything but the network.
+    Joins and cuts like the others, so that its speed is the speed of everything but the network.
     """
 
     version = 0
@@ -142,23 +153,22 @@ class UniformEvaluator:
     def __init__(self, max_rows: int = 1024) -> None:
         self.rows = 0
         self._max_rows = max_rows
-        self._asked: list[tuple[Leaf, asyncio.Future[Evaluation]]] = []
+        self._asked = LeafQueue()
+        self._comes = False
 
-    def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
-        loop = asyncio.get_running_loop()
-        if not self._asked:
-            loop.call_soon(self._answer)
-        future: asyncio.Future[Evaluation] = loop.create_future()
-        self._asked.append((leaf, future))
-        return future
+    def submit(self, batch: LeafBatch, reply: Reply) -> None:
+        self._asked.put(batch, reply)
+        if not self._comes:
+            self._comes = True
+            asyncio.get_running_loop().call_soon(self._answer)
 
     def _answer(self) -> None:
-        asked, self._asked = self._asked, []
-        for begin in range(0, len(asked), self._max_rows):
-            part = asked[begin : begin + self._max_rows]
-            batch = gather([leaf for leaf, _ in part])
+        self._comes = False
+        asked, self._asked = self._asked, LeafQueue()
+        while asked:
+            batch, parts = asked.take(self._max_rows)
             priors = np.repeat((1.0 / batch.counts).astype(np.float32), batch.counts)
             wdl = np.zeros((batch.rows, 3), dtype=np.float32)
             wdl[:, 1] = 1.0
             self.rows += batch.rows
-            scatter(priors, wdl, batch.counts, [future for _, future in part])
+            deliver(parts, batch.counts, 0, Evaluations(priors, wdl, 0))

@@ -25,7 +25,7 @@ class Candidates:
     """Mean, for the side to move."""
 
 
-def is_drawn(settings: SelfPlaySettings, ply: int) -> bool:
+def is_sampled(settings: SelfPlaySettings, ply: int) -> bool:
     """Whether the move of this ply is drawn from the visits (temperature)."""
     return ply < settings.temperature_plies and settings.temperature > 0
 

@@ -1,14 +1,25 @@
-"""The arrays of one search tree. Node 0 is the root; a node owns a run of consecutive edges.
+"""The arrays of a forest: every search tree of a process is a slot of them.
 
-A node exists from the moment its position was evaluated, so nodes and their edges are laid down in
-the order of expansion: a child always stands behind its parent. `compact` relies on that.
+Node 0 of a tree is its root; a node owns a run of consecutive edges. A node exists from the moment its
+position was evaluated, so nodes and their edges are laid down in the order of expansion: a child always
+stands behind its parent. `search.tree_kernel.compact` relies on that.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any, NamedTuple
 
-NODE = np.dtype([("first_edge", np.int32), ("edge_count", np.int32)])
+import numpy as np
+import numpy.typing as npt
+
+NODE = np.dtype(
+    [
+        ("first_edge", np.int32),
+        ("edge_count", np.uint16),
+        ("proof", np.int16),  # d > 0: the side to move wins in d plies; d < 0: it loses in -d; 0: unknown
+        ("mover", np.int32),  # whose move it is: 0 the first player, 1 the second
+    ]
+)
 
 EDGE = np.dtype(
     [
@@ -17,7 +28,7 @@ EDGE = np.dtype(
         ("visits", np.int32),
         ("child", np.int32),  # node, or UNEXPANDED or TERMINAL
         ("action", np.uint16),
-        ("unused", np.uint16),  # keeps the record at 20 bytes whatever the compiler aligns to
+        ("in_flight", np.uint16),  # leaves below that wait for their evaluation, or BLOCKED
     ]
 )
 
@@ -25,45 +36,162 @@ UNEXPANDED = -1
 """`child` of an edge whose position has not been evaluated yet."""
 TERMINAL = -2
 """`child` of an edge that ends the game; its value is value_sum / visits, whatever the visits."""
+BLOCKED = 0xFFFF
+"""`in_flight` of a root edge that this search must not look at."""
 
-ALPHAZERO, ALPHAGO_ZERO, UCB = 0, 1, 2
-"""`exploration` in CONTROL, see SelfPlaySettings."""
-
-CONTROL = np.dtype(
+SETTINGS = np.dtype(
     [
-        # settings (protocol.settings.SelfPlaySettings)
-        ("c_base", np.float64),
-        ("c_init", np.float64),
-        ("c_puct", np.float64),
-        ("forced_playouts", np.float64),  # of this search: 0 without noise
-        ("exploration", np.int32),  # ALPHAZERO, ALPHAGO_ZERO or UCB
-        ("fpu_absolute", np.int32),
         ("history", np.int32),
-        ("fpu_reduction", np.float64),
-        ("fpu_reduction_root", np.float64),
-        ("fpu_value", np.float64),
         ("max_plies", np.int32),
         ("max_legal", np.int32),
-        ("gumbel_c_visit", np.float64),
-        ("gumbel_c_scale", np.float64),
-        # where the tree stands
-        ("nodes", np.int32),  # nodes in use; 0: the root has not been evaluated
-        ("edges", np.int32),  # edges in use
-        ("positions", np.int32),  # length of the game's line up to the root
-        ("remaining", np.int32),  # simulations still to run in this search
-        ("root_visits", np.int32),  # 1 for its own evaluation, 1 for each simulation through it
-        ("root_value_sum", np.float32),  # for the side to move at the root
-        # the leaf that waits for its evaluation
-        ("depth", np.int32),  # edges on the path to it
-        ("leaf_count", np.int32),  # its legal actions
-        # how far down this search's simulations went
-        ("deepest", np.int32),
-        ("depth_sum", np.int64),
+        ("most_leaves", np.int32),  # of one tree in flight
+        ("cells", np.int32),
+        ("planes", np.int32),  # of a position
     ],
     align=True,
 )
+"""What all trees of a forest share. Those of the selection are its own `PARAMETERS`."""
 
-DONE, FULL, MISFIT = 0, -1, -2
-"""What `select` and `resume` come back with if not the number of legal actions of a leaf to evaluate: there
-are no simulations left; the arrays must grow; the answer has not one prior for each legal action of the leaf
-that waits, and nothing was changed."""
+STATE = np.dtype(
+    [
+        ("random", np.uint64),  # of `search.random_kernel`
+        ("depth_sum", np.int64),  # plies that this search's simulations went down
+        ("nodes", np.int32),  # in use; 0: the root has not been evaluated
+        ("edges", np.int32),  # in use
+        ("positions", np.int32),  # length of the game's history up to the root
+        ("remaining", np.int32),  # simulations still to run in this search
+        ("root_visits", np.int32),  # 1 for its own evaluation, 1 for each simulation through it
+        ("root_value_sum", np.float32),  # for the side to move at the root
+        ("waiting", np.int32),  # leaves in flight
+        ("deepest", np.int32),  # simulation of this search, plies
+        ("ticket", np.int64),  # of the newest leaf; each has one of its own
+        ("has_noise", np.int32),  # whether noise is in the root's priors in this search
+    ],
+    align=True,
+)
+"""Where one tree and its search stand."""
+
+PENDING = np.dtype(
+    [
+        ("key_1", np.uint64),  # of the cache of evaluations
+        ("key_2", np.uint64),
+        ("depth", np.int32),  # edges on the path to it; 0: the root itself
+        ("count", np.int32),  # its legal actions
+        ("mover", np.int32),
+        ("ticket", np.int64),  # 0: nothing waits here
+    ],
+    align=True,
+)
+"""A leaf that waits for its evaluation."""
+
+STEP = np.dtype([("node", np.int32), ("edge", np.int32)])
+"""Of the path from the root to a leaf: a node, and the edge chosen there."""
+
+ROW = np.dtype(
+    [("slot", np.int32), ("leaf", np.int32), ("ticket", np.int64), ("what", np.int32), ("count", np.int32)],
+    align=True,
+)
+"""What a step is asked to do. Of a leaf that travels: whose it is; it comes back with the answer."""
+
+ANSWER, SETTLE, SELECT, OPEN_ROOT = 0, 1, 2, 3
+"""`what` of a ROW: here is the evaluation of this leaf, with `count` legal actions, so take it and select the
+next ones; only take it; select the first leaves of a search; make the root a leaf."""
+
+ENTRY = np.dtype(
+    [
+        ("key_1", np.uint64),
+        ("key_2", np.uint64),
+        (
+            "place",
+            np.int64,
+        ),  # in the ring, where its priors begin, counted from the start of time; -1: nothing
+        ("value", np.float32),  # for the side to move
+        ("count", np.int32),  # legal actions
+    ],
+    align=True,
+)
+"""An evaluation that is kept (`search.cache_kernel`)."""
+
+CACHE = np.dtype([("written", np.int64), ("hits", np.int64)])
+"""Priors ever written to the ring; leaves answered from it."""
+
+Array = npt.NDArray[Any]
+
+
+class ForestArrays(NamedTuple):
+    """Everything that kernels are passed. T slots, L leaves in flight for one, W words of features."""
+
+    settings: Array
+    """SETTINGS[1]"""
+    parameters: Array
+    """PARAMETERS[1] of the selection."""
+    states: Array
+    """STATE[T]"""
+    nodes: Array
+    """NODE[T, node_room]"""
+    edges: Array
+    """EDGE[T, edge_room]"""
+    history: Array
+    """uint64[T, max_plies + 2, state_words] positions of each game up to its root and, behind them, of the
+    path being walked."""
+    pending: Array
+    """PENDING[T, L]"""
+    paths: Array
+    """STEP[T, L, max_plies + 1]"""
+    actions: Array
+    """uint16[T, L, max_legal] legal actions of the leaves that wait."""
+    root_noise: Array
+    """float64[T, max_legal] noise of this search, in the order of the root's edges."""
+    plan: Array
+    """int32[T, plan_room] what a selection plans for this search."""
+    words: Array
+    """uint64[W] scratch."""
+    symmetries: Array
+    """int32[S, cells + planes of a position + actions]: where each cell, plane and action goes under the
+    symmetries under which leaves are shown to the network; S is 0 if that is not wanted."""
+    entries: Array
+    """ENTRY[buckets, WAYS]; no buckets: nothing is kept."""
+    ring: Array
+    """float32[room] priors, the newest over the oldest."""
+    cache: Array
+    """CACHE[1]"""
+
+
+class Outbox(NamedTuple):
+    """Leaves to evaluate, written where they travel from. R rows."""
+
+    features: Array
+    """uint64[R, W]"""
+    counts: Array
+    """uint16[R] legal actions of each row."""
+    actions: Array
+    """uint16[R * max_legal] those of row 0, then of row 1, ..."""
+    rows: Array
+    """ROW[R]"""
+    used: Array
+    """int64[2]: rows, actions."""
+
+
+class Tree(NamedTuple):
+    """One slot of a forest: what is passed around. Few arrays, as each makes every function slower to
+    compile."""
+
+    parameters: Array
+    """PARAMETERS[1]"""
+    state: Array
+    """STATE[1]"""
+    nodes: Array
+    """NODE[node_room]"""
+    edges: Array
+    """EDGE[edge_room]"""
+    root_noise: Array
+    """float64[max_legal]"""
+    plan: Array
+    """int32[plan_room]"""
+
+
+DONE, EXPANDED, WAITING = 0, 1, 2
+AGAIN, GROW, NO_ROW, MISFIT, STALE = 3, 4, 5, 6, 7
+"""What a step of a search comes back with: no simulations are left; the root is evaluated; leaves of it wait;
+it should be called again (that was enough for one call); nodes or edges must grow; the outbox is full; the
+answer has not one prior for each legal action, and nothing was changed; nobody waits for this answer."""

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 
 class Leaf(NamedTuple):
-    """One position to evaluate. Both arrays are the tree's own and are reused after the answer."""
+    """One position to evaluate."""
 
     features: npt.NDArray[np.uint64]
     """[words] packed planes."""
     actions: npt.NDArray[np.uint16]
     """[n] legal actions; the priors come back in this order."""
-
-
-class Evaluation(NamedTuple):
-    priors: npt.NDArray[np.float32]
-    """[n] over the leaf's legal actions, summing to 1."""
-    value: float
-    """For the side to move, in [-1, 1]."""
 
 
 class BadEvaluation(ValueError):
@@ -44,10 +37,16 @@ class LeafBatch:
     def rows(self) -> int:
         return len(self.counts)
 
+    @classmethod
+    def of(cls, leaf: Leaf) -> LeafBatch:
+        """One row."""
+        counts = np.array([len(leaf.actions)], np.uint16)
+        return cls(leaf.features[np.newaxis], counts, leaf.actions)
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluations:
-    """Answers to a LeafBatch."""
+    """Answers to a LeafBatch, or to some consecutive rows of it."""
 
     priors: npt.NDArray[Any]
     """[sum of counts] float16 or float32."""
@@ -55,6 +54,33 @@ class Evaluations:
     """[rows, 3] probabilities of win, draw and loss for the side to move."""
     version: int
     """Weights that answered."""
+
+    @property
+    def values(self) -> npt.NDArray[np.float32]:
+        """[rows] for the side to move, in [-1, 1]."""
+        values: npt.NDArray[np.float32] = self.wdl[:, 0] - self.wdl[:, 2]
+        return values
+
+
+class Reply(Protocol):
+    """Whoever asked for a LeafBatch. It may be answered in parts, and a row more than once."""
+
+    def answered(self, first: int, evaluations: Evaluations) -> None:
+        """Of the rows `first ..`. There is a prior for each legal action, and a row of `wdl` for each row."""
+        ...
+
+    def failed(self, first: int, rows: int, error: Exception) -> None:
+        """Nothing will be said of these rows."""
+        ...
+
+
+class Part(NamedTuple):
+    """Some rows of what was asked, on their way in a batch together with others."""
+
+    reply: Reply
+    first: int
+    """Of the asker's rows."""
+    rows: int
 
 
 def check_answers(answers: Evaluations, batch: LeafBatch) -> None:
@@ -67,27 +93,81 @@ def check_answers(answers: Evaluations, batch: LeafBatch) -> None:
         )
 
 
-def gather(leaves: Sequence[Leaf]) -> LeafBatch:
-    """Copy leaves into one batch."""
-    return LeafBatch(
-        features=np.concatenate([leaf.features for leaf in leaves]).reshape(len(leaves), -1),
-        counts=np.array([len(leaf.actions) for leaf in leaves], dtype=np.uint16),
-        actions=np.concatenate([leaf.actions for leaf in leaves]),
+class LeafQueue:
+    """What was asked and is not on its way yet, in order; cut and joined to batches of the wanted size."""
+
+    def __init__(self) -> None:
+        self._asked: deque[tuple[LeafBatch, Part]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._asked)
+
+    def put(self, batch: LeafBatch, reply: Reply) -> None:
+        if batch.rows:
+            self._asked.append((batch, Part(reply, 0, batch.rows)))
+
+    def take(self, most: int) -> tuple[LeafBatch, list[Part]]:
+        """The oldest rows, `most` at most: as one batch, and who asked for which of its rows."""
+        batches: list[LeafBatch] = []
+        parts: list[Part] = []
+        while self._asked and most > 0:
+            batch, part = self._asked.popleft()
+            if batch.rows > most:
+                batch, rest = _cut(batch, most)
+                self._asked.appendleft((rest, Part(part.reply, part.first + most, rest.rows)))
+                part = part._replace(rows=most)
+            batches.append(batch)
+            parts.append(part)
+            most -= batch.rows
+        return _joined(batches), parts
+
+
+def _cut(batch: LeafBatch, rows: int) -> tuple[LeafBatch, LeafBatch]:
+    actions = int(batch.counts[:rows].sum(dtype=np.int64))
+    return (
+        LeafBatch(batch.features[:rows], batch.counts[:rows], batch.actions[:actions]),
+        LeafBatch(batch.features[rows:], batch.counts[rows:], batch.actions[actions:]),
     )
 
 
-def scatter(
-    priors: npt.NDArray[Any],
-    wdl: npt.NDArray[np.float32],
-    counts: npt.NDArray[np.uint16],
-    waiting: Sequence[asyncio.Future[Evaluation]],
+def _joined(batches: Sequence[LeafBatch]) -> LeafBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return LeafBatch(
+        np.concatenate([batch.features for batch in batches]),
+        np.concatenate([batch.counts for batch in batches]),
+        np.concatenate([batch.actions for batch in batches]),
+    )
+
+
+def deliver(
+    parts: Sequence[Part], counts: npt.NDArray[np.uint16], first: int, evaluations: Evaluations
 ) -> None:
-    """Resolve one future a row; those given up meanwhile are passed over."""
-    priors = priors.astype(np.float32, copy=False)
-    values = (wdl[:, 0] - wdl[:, 2]).tolist()
+    """Hand the answers to the rows `first ..` of a batch to whoever asked for them.
+
+    `counts [rows of the batch]`: legal actions of each row.
+    """
+    end = first + len(evaluations.wdl)
+    begin = 0  # of the part, in rows of the batch
+    used = 0  # priors of the rows before
+    for part in parts:
+        low, high = max(first, begin), min(end, begin + part.rows)
+        if low < high:
+            priors = int(counts[low:high].sum(dtype=np.int64))
+            some = evaluations
+            if high - low < len(evaluations.wdl):
+                wdl = evaluations.wdl[low - first : high - first]
+                some = Evaluations(evaluations.priors[used : used + priors], wdl, evaluations.version)
+            part.reply.answered(part.first + low - begin, some)
+            used += priors
+        begin += part.rows
+
+
+def fail(parts: Sequence[Part], rows: Sequence[int], error: Exception) -> None:
+    """Tell whoever asked for these `rows` of a batch (ascending) that nothing will be said of them."""
     begin = 0
-    for future, count, value in zip(waiting, counts.tolist(), values, strict=True):
-        end = begin + count
-        if not future.done():
-            future.set_result(Evaluation(priors[begin:end], value))
-        begin = end
+    for part in parts:
+        for row in rows:
+            if begin <= row < begin + part.rows:
+                part.reply.failed(part.first + row - begin, 1, error)
+        begin += part.rows

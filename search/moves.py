@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from protocol.settings import SelfPlaySettings
-from search.final_move import final_action, is_drawn
-from search.gumbel import RootScores
-from search.mcts import SearchResult
+from search.final_move import final_action, is_sampled
+from search.result import SearchResult
+from search.selection.halving import RootScores
 
 
 def choose_action(
@@ -17,17 +17,19 @@ def choose_action(
 
     With `root = gumbel` see `choose_by_scores`.
     """
-    drawn_now = is_drawn(settings, ply)
+    sampled_now = is_sampled(settings, ply)
     if result.scores is not None:
-        temperature = settings.temperature if drawn_now and settings.root_noise > 0 else 0.0
+        temperature = settings.temperature if sampled_now and settings.root_noise > 0 else 0.0
         return choose_by_scores(result.scores, temperature, rng, has_noise=result.is_target)
-    if not drawn_now and result.candidates is not None and settings.final_move != "visits":
+    if not sampled_now and result.candidates is not None and settings.final_move != "visits":
         return final_action(result.candidates, settings)
-    if not drawn_now:
+    if not sampled_now:
         return int(result.actions[np.argmax(result.visits)])
-    weights = (result.visits / result.visits.max()) ** (1.0 / settings.temperature)
-    cumulative = np.cumsum(weights)
-    drawn = np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right")
+    weights = result.visits / result.visits.max()
+    if settings.temperature != 1.0:
+        weights **= 1.0 / settings.temperature
+    cumulative = weights.cumsum()
+    drawn = cumulative.searchsorted(rng.random() * cumulative[-1], side="right")
     return int(result.actions[min(int(drawn), len(weights) - 1)])
 
 

@@ -10,11 +10,11 @@ from games import GAME_NAMES, get_game
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from search.final_move import FINAL_MOVES
+from search.selection import NAMES
 
 MAX_SIMULATIONS = 20_000
 """Visit counts travel as uint16, and a kept subtree may triple them."""
 
-ROOTS = ("puct", "gumbel")
 FPU_MODES = ("reduction", "absolute")
 EXPLORATIONS = ("alphazero", "alphago_zero", "ucb")
 """In the order of the numbers in `search.layout`."""
@@ -143,7 +143,7 @@ def _check_ranges(settings: SelfPlaySettings) -> None:
 
 def _check_choices(settings: SelfPlaySettings) -> None:
     choices = {
-        "root": ROOTS,
+        "root": NAMES,
         "fpu": FPU_MODES,
         "exploration": EXPLORATIONS,
         "final_move": FINAL_MOVES,

@@ -1,4 +1,4 @@
-"""`python -m search.warm GAME[:gumbel]`: compile a game's rules and search into the disk cache.
+"""`python -m search.warm GAME[:SELECTION]`: compile a game's rules and search into the disk cache.
 
 Run once before several workers start, so that they load instead of compiling the same code side by side.
 """
@@ -15,21 +15,22 @@ from games import get_game
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
 from search.mcts import search
+from search.pool import SearchPool
 from search.settings import resolve
-from search.trees import tree_for
+from search.tree import tree_for
 
 
 def warm(game_name: str, root: str = "puct") -> float:
     """Play two moves of a tiny search with that `root` of SelfPlaySettings; seconds it took."""
     began = time.perf_counter()
     game = get_game(game_name)
-    settings = resolve(SelfPlaySettings(simulations=4, root=root), game)
-    tree = tree_for(game, settings, np.random.default_rng(0))
+    tree = tree_for(game, resolve(SelfPlaySettings(simulations=4, root=root), game), np.random.default_rng(0))
     tree.reset(game.notation.state_from_text(""))
 
     async def two_moves() -> None:
+        pool = SearchPool(tree.forest, UniformEvaluator())
         for _ in range(2):
-            result = await search(tree, UniformEvaluator())
+            result = await search(tree, pool)
             tree.advance(int(result.actions[0]))
             tree.end_reason()
 

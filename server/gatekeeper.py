@@ -21,7 +21,7 @@ from runtime.gating import PROGRESS_SECONDS, GateReport
 from runtime.log_files import LogFile
 from runtime.processes import describe_exit
 from runtime.runs import write_atomically
-from search.without_chance import without_chance
+from search.evaluation_settings import evaluation_settings
 from server.config import ServerConfig
 from server.gate import Gate, GateState, Instruction, Play, Promote, Reject, Save, belongs
 from server.weights import WeightsStore
@@ -65,15 +65,15 @@ class GateSettings:
         )
 
 
-def evaluation_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlaySettings:
+def gate_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlaySettings:
     """The same search of the same game without noise and without chance."""
-    quiet = without_chance(settings, "history", "reuse_tree", "max_plies", "start")
+    quiet = evaluation_settings(settings, "history", "reuse_tree", "max_plies", "start")
     return replace(quiet, simulations=simulations or settings.simulations)
 
 
 def gate_command(settings: GateSettings, store: WeightsStore) -> Command:
     """Command lines of `play.gate`; other openings for each candidate."""
-    search = msgspec.json.encode(asdict(evaluation_settings(settings.self_play, settings.simulations)))
+    search = msgspec.json.encode(asdict(gate_settings(settings.self_play, settings.simulations)))
 
     def command(play: Play) -> list[str]:
         return [

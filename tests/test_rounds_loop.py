@@ -16,7 +16,10 @@ from net.weights import from_bytes
 from protocol.messages import WeightsInfo
 from protocol.records import GameRecord, sha256, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluations, LeafBatch, LocalEvaluator
+from search.evaluator import LocalEvaluator
+from search.forest import Forest
+from search.leaf_batch import Evaluations, LeafBatch
+from search.pool import SearchPool
 from search.settings import resolve
 from trainer.config import TrainerConfig
 from trainer.ingest import Job
@@ -88,7 +91,7 @@ class Loop:
         current.heard(WeightsInfo(version, 0, bytes(32), 1, GAME.name, "1x8"))
         room.set()
         pool = RoundPool(
-            GAME, SETTINGS, evaluator, Player(0),
+            SearchPool(Forest(GAME, SETTINGS, width), evaluator), Player(0),
             current=current, keep=keep, room=room, finishing=asyncio.Event(),
         )  # fmt: skip
         await pool.play_round(version, width)

@@ -24,7 +24,8 @@ from protocol.records import (
 )
 from protocol.search_columns import fault_of
 from protocol.settings import SelfPlaySettings
-from search.pruning import prunes
+from search.selection import selection
+from search.selection.pruning import prunes
 from trainer import verify_kernel as kernel
 
 MAX_PLIES = 1 << 16
@@ -70,7 +71,7 @@ class Expected:
             settings.start,
             settings.max_plies or game.max_plies,
             settings.simulations,
-            settings.root == "gumbel",
+            selection(settings.root).LEARNS_SHARES,
             frozenset(settings.start_positions.splitlines() if settings.start_share > 0 else ()),
             tuple(settings.start_generator.split(",")) if settings.start_generator else (),
             settings.resign_value,

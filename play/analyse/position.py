@@ -13,13 +13,15 @@ import numpy.typing as npt
 from games.spec import Game, outcome_for_first_player
 from play.analyse.requests import BadRequest, Request
 from protocol.settings import SelfPlaySettings
-from search.evaluator import LocalEvaluator
-from search.mcts import SearchResult, evenly, search
+from search.evaluation_settings import FOR_EVALUATION
+from search.evaluator import Evaluator, evaluate
+from search.leaf_batch import LeafBatch
+from search.mcts import search
 from search.moves import choose_action
+from search.pool import SearchPool
+from search.result import SearchResult, evenly
 from search.settings import resolve
-from search.tree import SearchTree
-from search.trees import tree_for
-from search.without_chance import WITHOUT_CHANCE
+from search.tree import SearchTree, tree_for
 
 DIGITS = 6
 """Decimals of numbers in an answer."""
@@ -32,7 +34,7 @@ class Analyst:
     """Whoever is asked: a game, a network behind its batching evaluator, and search settings."""
 
     game: Game
-    evaluator: LocalEvaluator
+    evaluator: Evaluator
     settings: SelfPlaySettings
     """Without noise and temperature; `simulations` and `max_plies` follow from the request."""
 
@@ -40,9 +42,9 @@ class Analyst:
     def of(
         cls,
         game: Game,
-        evaluator: LocalEvaluator,
+        evaluator: Evaluator,
         history: int,
-        search: SelfPlaySettings = WITHOUT_CHANCE,
+        search: SelfPlaySettings = FOR_EVALUATION,
     ) -> Analyst:
         """`search`: see `play.search_choice`."""
         return cls(game, evaluator, replace(search, history=history, reuse_tree=False))
@@ -54,15 +56,17 @@ class Analyst:
         finished = tree.end_reason()
         if finished is not None:
             return _of_finished(tree, request, finished)
-        evaluation, wdl = await self.evaluator.evaluate_wdl(tree.root_leaf())
-        tree.expand_root(*evaluation)
-        priors = dict(zip(tree.legal_actions().tolist(), evaluation.priors.tolist(), strict=True))
+        leaf = tree.root_leaf()
+        evaluation = await evaluate(self.evaluator, LeafBatch.of(leaf))
+        value = float(evaluation.values[0])
+        tree.expand_root(evaluation.priors, value)
+        priors = dict(zip(leaf.actions.tolist(), evaluation.priors.tolist(), strict=True))
         if request.simulations:
-            result = await search(tree, self.evaluator)
+            result = await search(tree, SearchPool(tree.forest, self.evaluator))
             found = _of_search(tree, result)
         else:
-            found = Found(min(priors, key=lambda action: (-priors[action], action)), evaluation.value)
-        answer = _written(tree, found, priors, wdl)
+            found = Found(min(priors, key=lambda action: (-priors[action], action)), value)
+        answer = _written(tree, found, priors, evaluation.wdl[0].tolist())
         return {"id": request.id, **answer, "ms": _milliseconds(began)}
 
     def _tree(self, request: Request) -> SearchTree:

@@ -12,12 +12,14 @@ from play.lines import GameLine
 from play.nets import LoadedNet
 from play.player import Choice, Clock, Seat
 from protocol.settings import SelfPlaySettings
+from search.evaluation_settings import FOR_EVALUATION
+from search.evaluator import evaluate
+from search.leaf_batch import LeafBatch
 from search.mcts import search
 from search.moves import choose_action
+from search.pool import SearchPool
 from search.settings import resolve
-from search.tree import SearchTree
-from search.trees import tree_for
-from search.without_chance import WITHOUT_CHANCE
+from search.tree import SearchTree, tree_for
 
 
 class NetPlayer:
@@ -40,7 +42,7 @@ class NetPlayer:
         self.net = net
         self.simulations = simulations
         self._release = release
-        self._search = search or WITHOUT_CHANCE
+        self._search = search or FOR_EVALUATION
 
     def settings(self, max_plies: int) -> SelfPlaySettings:
         """How it searches in games of at most `max_plies`."""
@@ -86,9 +88,9 @@ class NetSeat:
         tree, evaluator = self._follow(line), self._player.net.evaluator
         if not self._player.simulations:
             leaf = tree.root_leaf()
-            priors, value = await evaluator.evaluate(leaf)
-            return Choice(int(leaf.actions[np.argmax(priors)]), float(value), 1)
-        result = await search(tree, evaluator)
+            answer = await evaluate(evaluator, LeafBatch.of(leaf))
+            return Choice(int(leaf.actions[np.argmax(answer.priors)]), float(answer.values[0]), 1)
+        result = await search(tree, SearchPool(tree.forest, evaluator))
         best = choose_action(result, tree.ply, tree.settings, self._rng)
         return Choice(best, result.value, self._player.simulations)
 

@@ -14,7 +14,7 @@ from play.truth.errors import TreeResult, count_errors, expected_errors, groups_
 from play.truth.report import PlayerErrors
 from play.truth.rows import rows_for
 from protocol.settings import SelfPlaySettings
-from search.without_chance import WITHOUT_CHANCE
+from search.evaluation_settings import FOR_EVALUATION
 
 
 async def measure(
@@ -22,7 +22,7 @@ async def measure(
     rows: Sequence[Row],
     simulations: Sequence[int],
     progress: Callable[[str], None] = lambda _: None,
-    search: SelfPlaySettings = WITHOUT_CHANCE,
+    search: SelfPlaySettings = FOR_EVALUATION,
 ) -> list[PlayerErrors]:
     """Errors of every network at every number of simulations of `search`, then those of random moves."""
     found = []

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from games.spec import Game, State
-from search.gathered_tree import GatheredTree
 from search.layout import UNEXPANDED
+from search.leaf_parallel import ParallelTree
 
 LONGEST_LINE = 64
 """Moves of a line of play that are sent."""
@@ -56,7 +56,7 @@ def wdl_text(value: float, draw: float, proof: int = 0) -> str:
     return f"{win} {1000 - win - loss} {loss}"
 
 
-def ranked(tree: GatheredTree, node: int, allowed: Sequence[int] = ()) -> list[int]:
+def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[int]:
     """Edges of a node (0 is its first), best first: quick wins, then by visits, then slow losses."""
     edges = tree.edges_of(node)
     proofs = tree.edge_proofs(node)
@@ -74,7 +74,7 @@ def _mean(edge: np.void) -> float:
     return float(edge["value_sum"]) / int(edge["visits"]) if edge["visits"] else -1.0
 
 
-def line_of_play(tree: GatheredTree, game: Game, index: int) -> list[str]:
+def line_of_play(tree: ParallelTree, game: Game, index: int) -> list[str]:
     """The moves expected behind root edge `index`, itself first."""
     state, node = tree.state.copy(), 0
     moves: list[str] = []
@@ -97,7 +97,7 @@ def _after(game: Game, state: State, action: int) -> State:
 
 
 def info_lines(
-    tree: GatheredTree,
+    tree: ParallelTree,
     game: Game,
     progress: Progress,
     *,
@@ -126,7 +126,7 @@ def info_lines(
 
 
 def best_index(
-    tree: GatheredTree, allowed: Sequence[int], temperature: float, rng: np.random.Generator
+    tree: ParallelTree, allowed: Sequence[int], temperature: float, rng: np.random.Generator
 ) -> int:
     """The root edge to play: the first of `ranked`, or drawn from visits ** (1 / temperature)."""
     order = ranked(tree, 0, allowed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,16 @@ from play.uci.options import Setup
 from play.uci.report import Progress, best_index, info_lines, line_of_play
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
-from search.gathered import Interrupt, Limits, search_gathered
-from search.gathered_tree import GatheredTree, node_bytes
-from search.leaf_batch import Evaluation, Leaf
+from search.evaluator import evaluate
+from search.leaf_batch import Evaluations, LeafBatch
+from search.leaf_parallel import (
+    Interrupt,
+    Limits,
+    ParallelTree,
+    node_bytes,
+    search_parallel,
+    unless_over,
+)
 from search.settings import resolve
 
 GAME = "chess"
@@ -92,7 +98,7 @@ class Thinker:
             simulations=1, root_noise=0.0, temperature_plies=0, history=net.history, max_plies=MAX_PLIES
         )
         self._rng = np.random.default_rng(seed)
-        self.tree = GatheredTree(
+        self.tree = ParallelTree(
             self.game,
             resolve(settings, self.game),
             self._rng,
@@ -112,8 +118,8 @@ class Thinker:
         count = len(tree.root_leaf().actions)
         tree.expand_root(np.full(count, 1 / count, np.float32), 0.0)
         tree.start_search(60)
-        while leaves := tree.gather(4):
-            tree.settle([_knows_nothing(leaf) for leaf in leaves])
+        while (leaves := tree.gather()).rows:
+            tree.settle(_knows_nothing(leaves))
         info_lines(tree, self.game, Progress(1.0, 60, 1, 1), multi_pv=2)
         tree.give_up()
         tree.advance(int(tree.edges_of(0)["action"][0]))
@@ -135,7 +141,7 @@ class Thinker:
         thinking.limits.is_enough = lambda: self._is_enough(thinking)
         report = _Reporter(lambda: self._report(request, draw, say))
         try:
-            await search_gathered(tree, self.net.evaluator, thinking.limits, thinking.interrupt)
+            await search_parallel(tree, self.net.evaluator, thinking.limits, thinking.interrupt)
         finally:
             report.close()
         self._report(request, draw, say)
@@ -160,22 +166,13 @@ class Thinker:
         """Expand the root if it is not; the network's share of draws there, if it is wanted."""
         if self.tree.is_expanded and not thinking.request.options.show_wdl:
             return None
-        asked = asyncio.ensure_future(self.net.evaluator.evaluate_wdl(self.tree.root_leaf()))
-        loop, limits, interrupt = asyncio.get_running_loop(), thinking.limits, thinking.interrupt
-        while not asked.done() and not interrupt.stopped and loop.time() < limits.until:
-            left = limits.until - loop.time()
-            waits_for: set[asyncio.Future[Any]] = {asked, interrupt.waiter()}
-            await asyncio.wait(
-                waits_for, timeout=left if left < 1e6 else None, return_when=asyncio.FIRST_COMPLETED
-            )
-        await asyncio.wait({asked}, timeout=ROOT_GRACE)
-        if not asked.done():
-            asked.cancel()
+        asked = evaluate(self.net.evaluator, LeafBatch.of(self.tree.root_leaf()))
+        evaluation = await unless_over(asked, thinking.limits, thinking.interrupt, ROOT_GRACE)
+        if evaluation is None:
             return None
-        evaluation, wdl = asked.result()
         if not self.tree.is_expanded:
-            self.tree.expand_root(*evaluation)
-        return wdl[1] if thinking.request.options.show_wdl else None
+            self.tree.expand_root(evaluation.priors, float(evaluation.values[0]))
+        return float(evaluation.wdl[0, 1]) if thinking.request.options.show_wdl else None
 
     def _is_enough(self, thinking: Thinking) -> bool:
         request, tree = thinking.request, self.tree
@@ -225,6 +222,6 @@ class _Reporter:
         self._timer.cancel()
 
 
-def _knows_nothing(leaf: Leaf) -> Evaluation:
-    count = len(leaf.actions)
-    return Evaluation(np.full(count, 1 / count, np.float32), 0.0)
+def _knows_nothing(leaves: LeafBatch) -> Evaluations:
+    priors = np.repeat((1.0 / leaves.counts).astype(np.float32), leaves.counts)
+    return Evaluations(priors, np.zeros((leaves.rows, 3), np.float32), 0)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from client_naive import verify
+from leaf_by_leaf import played
 
-from client.self_play import Player, play_game
+from client.self_play import Player
 from games import get_game
 from games.spec import StartGenerator
 from protocol.errors import Code
@@ -43,7 +43,7 @@ def settings_for(names: str, share: float, **changes: object) -> SelfPlaySetting
 
 
 def play(number: int, settings: SelfPlaySettings) -> GameRecord:
-    return asyncio.run(play_game(GAME, settings, UniformEvaluator(), Player(3).rng(number)))
+    return played(GAME, settings, UniformEvaluator(), Player(3).rng(number))
 
 
 def test_a_share_of_games_begins_at_positions_that_are_drawn_anew() -> None:

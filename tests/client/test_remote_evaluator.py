@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from client_server import FakeServer, echo_priors, echo_value, with_server
+from leaf_by_leaf import leaves_of
 
 from client.remote_evaluator import LEAVES_PER_MESSAGE, LeafRefused, RemoteEvaluator
 from protocol.messages import PROTOCOL_VERSION, BadMessage, Evaluate, Evaluated, Hello, Refused
 from runtime.connection import Connection
-from search.leaf_batch import Leaf
+from search.evaluator import evaluate
+from search.leaf_batch import Evaluations, Leaf, LeafBatch
 
 WORDS = 5
 
@@ -22,17 +24,62 @@ def random_leaf(rng: np.random.Generator) -> Leaf:
     return Leaf(rng.integers(0, 2**63, WORDS, dtype=np.uint64), actions)
 
 
-async def search_like(evaluator: RemoteEvaluator, seed: int, leaves: int) -> None:
-    """One coroutine with one leaf at a time in arrays of its own that it reuses."""
-    rng = np.random.default_rng(seed)
-    words = np.zeros(WORDS, np.uint64)
-    for _ in range(leaves):
-        drawn = random_leaf(rng)
-        words[:] = drawn.features
-        priors, value = await evaluator.evaluate(Leaf(words, drawn.actions))
-        assert priors.dtype == np.float32
-        assert priors.tolist() == echo_priors(drawn.actions).tolist()
-        assert value == pytest.approx(echo_value(drawn.features))
+def joined(leaves: list[Leaf]) -> LeafBatch:
+    counts = np.array([len(leaf.actions) for leaf in leaves], np.uint16)
+    features = np.array([leaf.features for leaf in leaves])
+    return LeafBatch(features, counts, np.concatenate([leaf.actions for leaf in leaves]))
+
+
+class Searches:
+    """Searches with one leaf each in flight, as a `SearchPool` has them: the next leaves of those that are
+    answered in one turn of the loop travel together. `done` when each has had `leaves` answers."""
+
+    def __init__(self, evaluator: RemoteEvaluator, searches: int, leaves: int) -> None:
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._evaluator, self._leaves = evaluator, leaves
+        self._rngs = [np.random.default_rng(seed) for seed in range(searches)]
+        self._answers = [0] * searches
+        self._free = list(range(searches))
+        self._submit()
+
+    def _submit(self) -> None:
+        free, self._free = self._free, []
+        batch = joined([random_leaf(self._rngs[search]) for search in free])
+        self._evaluator.submit(batch, _Sent(self, free, batch))
+
+    def answered(self, search: int) -> None:
+        self._answers[search] += 1
+        if self._answers[search] < self._leaves:
+            if not self._free:
+                asyncio.get_running_loop().call_soon(self._submit)
+            self._free.append(search)
+        if not self.done.done() and min(self._answers) == self._leaves:
+            self.done.set_result(None)
+
+
+class _Sent:
+    """Checks what comes back. A row may be answered more than once, but alike."""
+
+    def __init__(self, searches: Searches, numbers: list[int], batch: LeafBatch) -> None:
+        self._searches, self._numbers = searches, numbers
+        self._leaves = list(leaves_of(batch))
+        self._missing = set(range(batch.rows))
+
+    def answered(self, first: int, evaluations: Evaluations) -> None:
+        values, begin = evaluations.values, 0
+        for row, leaf in enumerate(self._leaves[first : first + len(evaluations.wdl)], first):
+            priors = evaluations.priors[begin : begin + len(leaf.actions)]
+            begin += len(leaf.actions)
+            assert priors.tolist() == echo_priors(leaf.actions).tolist()
+            assert values[row - first] == pytest.approx(echo_value(leaf.features))
+            if row in self._missing:
+                self._missing.remove(row)
+                self._searches.answered(self._numbers[row])
+        assert begin == len(evaluations.priors)
+
+    def failed(self, first: int, rows: int, error: Exception) -> None:  # noqa: ARG002
+        if not self._searches.done.done():
+            self._searches.done.set_exception(error)
 
 
 NEVER = 1000.0
@@ -42,7 +89,7 @@ NEVER = 1000.0
 async def ask_over_sockets(
     folder: Path, change: object = None, patience: float = NEVER, **welcome: object
 ) -> FakeServer:
-    """200 coroutines of 10 leaves each over a real socket; returns the server for a look at it."""
+    """200 searches of 10 leaves each over a real socket; returns the server for a look at it."""
     servers = []
 
     async def scenario(context, endpoint, server) -> None:  # type: ignore[no-untyped-def]
@@ -61,9 +108,7 @@ async def ask_over_sockets(
         evaluator = RemoteEvaluator(connection.send, patience=patience)
         async with asyncio.TaskGroup() as group:
             running = group.create_task(connection.run())
-            async with asyncio.TaskGroup() as games:
-                for seed in range(200):
-                    games.create_task(search_like(evaluator, seed, 10))
+            await Searches(evaluator, 200, 10).done
             running.cancel()
         evaluator.close()
         assert evaluator.leaves == 2000
@@ -165,13 +210,17 @@ class _Welcome:
         self.credits = credits
 
 
-async def one_leaf() -> tuple[Wire, RemoteEvaluator, asyncio.Future]:  # type: ignore[type-arg]
+def asked(evaluator: RemoteEvaluator, seed: int) -> asyncio.Task[Evaluations]:
+    return asyncio.ensure_future(evaluate(evaluator, LeafBatch.of(random_leaf(np.random.default_rng(seed)))))
+
+
+async def one_leaf() -> tuple[Wire, RemoteEvaluator, asyncio.Task[Evaluations]]:
     wire = Wire()
     evaluator = RemoteEvaluator(wire.send)
     evaluator.joined(_Welcome(10))  # type: ignore[arg-type]
-    future = evaluator.evaluate(random_leaf(np.random.default_rng(1)))
+    task = asked(evaluator, 1)
     await asyncio.sleep(0)
-    return wire, evaluator, future
+    return wire, evaluator, task
 
 
 def test_a_refused_request_fails_the_searches_that_wait_for_it() -> None:
@@ -209,12 +258,13 @@ def test_a_message_that_the_socket_did_not_take_is_sent_soon(monkeypatch: pytest
     async def scenario() -> None:
         wire, evaluator, _ = await one_leaf()
         wire.open = False
-        evaluator.evaluate(random_leaf(np.random.default_rng(2)))
+        other = asked(evaluator, 2)
         await asyncio.sleep(0)
         assert len(wire.sent) == 1
         wire.open = True
         async with asyncio.timeout(240):
             await wire.sent_twice.wait()
+        assert not other.done()
         evaluator.close()
 
     asyncio.run(scenario())
@@ -233,7 +283,7 @@ def test_an_answer_that_is_no_answer_changes_nothing() -> None:
                 evaluator.on_evaluated(Evaluated(1, 0, 1, 3), [memoryview(frame) for frame in frames])
         assert not future.done()
         evaluator.on_evaluated(Evaluated(1, 0, 1, 3), [memoryview(priors), memoryview(good)])
-        assert (await future).value == -1.0
+        assert (await future).values.tolist() == [-1.0]
         evaluator.close()
 
     asyncio.run(scenario())
@@ -245,6 +295,7 @@ def test_a_cancelled_search_does_not_disturb_its_neighbours() -> None:
     async def scenario() -> None:
         wire, evaluator, future = await one_leaf()
         future.cancel()
+        await asyncio.sleep(0)
         total = len(wire.sent[0][1][2])
         frames = [bytes(2 * total), np.array([1, 0, 0], np.float32).tobytes()]
         evaluator.on_evaluated(Evaluated(1, 0, 1, 3), [memoryview(frame) for frame in frames])

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from leaf_by_leaf import Answer, LeafByLeaf, played, uniform
 from twice import GAME as TWICE
 
 from client.resigning import Resigning
-from client.self_play import Player, play_game
+from client.self_play import Player
 from games import get_game
 from games.movers import Movers
 from games.spec import RESIGNATION
 from protocol.errors import Code
 from protocol.records import PLAYED_ON, BadRecord, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluation, Leaf, UniformEvaluator
+from search.leaf_batch import Leaf
 from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
@@ -26,13 +26,13 @@ GAME = get_game("connect_four")
 VERIFIER = Verifier(GAME)
 
 
-class Despairing(UniformEvaluator):
+class Despairing(LeafByLeaf):
     """A network that thinks the second player loses, the more so the longer the game."""
 
-    async def evaluate(self, leaf: Leaf) -> Evaluation:  # type: ignore[override]
+    def answer(self, leaf: Leaf) -> Answer:
         own, other = (int(word).bit_count() for word in leaf.features[:2])
         value = min(1.0, 0.1 * (own + other)) * (1 if own == other else -1)
-        return np.full(len(leaf.actions), 1 / len(leaf.actions), np.float32), value
+        return uniform(leaf)[0], value
 
 
 def settings_for(**changes: object) -> SelfPlaySettings:
@@ -42,7 +42,7 @@ def settings_for(**changes: object) -> SelfPlaySettings:
 
 def play(number: int, settings: SelfPlaySettings, resigning: Resigning | None = None) -> GameRecord:
     rng = Player(3).rng(number)
-    return asyncio.run(play_game(GAME, settings, Despairing(), rng, resigning=resigning))
+    return played(GAME, settings, Despairing(), rng, resigning=resigning)
 
 
 def games(settings: SelfPlaySettings, count: int = 40, threshold: float | None = None) -> list[GameRecord]:
@@ -121,7 +121,7 @@ def test_who_gives_up_with_a_move_after_which_he_moves_again_has_lost_too() -> N
     )
     verifier, movers, seen = Verifier(TWICE), Movers(TWICE), set()
     for number in range(60):
-        record = asyncio.run(play_game(TWICE, settings, Despairing(), Player(3).rng(number)))
+        record = played(TWICE, settings, Despairing(), Player(3).rng(number))
         assert verifier.check(record, Expected.of(settings, TWICE), 0) is None
         if record.reason == RESIGNATION:
             signs = movers(record.start, np.append(record.actions, np.uint16(0)))

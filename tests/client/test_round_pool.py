@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-import numpy as np
 import pytest
+from leaf_by_leaf import Answer, LeafByLeaf
 
 from client.rounds import CurrentVersion, RoundPool
 from client.self_play import Player
@@ -14,7 +14,9 @@ from protocol.messages import WeightsInfo
 from protocol.records import GameRecord, to_bytes
 from protocol.rounds import uid_of
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluation, Leaf, UniformEvaluator
+from search.forest import Forest
+from search.leaf_batch import Leaf
+from search.pool import SearchPool
 from search.settings import resolve
 
 GAME = get_game("tic_tac_toe")
@@ -27,17 +29,14 @@ def info(version: int) -> WeightsInfo:
     return WeightsInfo(version, 0, bytes(32), 1, GAME.name, "1x8")
 
 
-class Uniform(UniformEvaluator):
+class Uniform(LeafByLeaf):
     """Answers with the version that it is told."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.told = 0
+    told = 0
 
-    def evaluate(self, leaf: Leaf) -> asyncio.Future[Evaluation]:
-        future = super().evaluate(leaf)
-        future.add_done_callback(lambda _: setattr(self, "version", self.told))
-        return future  # type: ignore[return-value]
+    def answer(self, leaf: Leaf) -> Answer:
+        self.version = self.told
+        return super().answer(leaf)
 
 
 class Pool:
@@ -50,7 +49,7 @@ class Pool:
         room.set()
         player = Player(99, 4, name, is_client=bool(name))
         self.pool = RoundPool(
-            GAME, SETTINGS, self.evaluator, player,
+            SearchPool(Forest(GAME, SETTINGS), self.evaluator), player,
             current=self.current, keep=self.keep, room=room, finishing=self.finishing,
         )  # fmt: skip
 
@@ -96,20 +95,22 @@ def test_games_of_a_round_are_the_same_bytes_again() -> None:
     assert {game.uid: to_bytes(game) for game in first} == {game.uid: to_bytes(game) for game in second}
 
 
-def test_game_that_newer_weights_answered_is_not_of_the_round() -> None:
-    """A round that others finished meanwhile is left; nothing of it is kept."""
+@pytest.mark.parametrize("is_announced", [True, False])
+def test_game_that_newer_weights_answered_is_not_of_the_round(is_announced: bool) -> None:
+    """A round that others finished meanwhile is left; nothing of it is kept, heard of it or not."""
 
     async def scenario() -> Pool:
         one = Pool()
         one.current.heard(info(0))
-        one.evaluator.told = 1
-        one.evaluator.version = 1
-        one.evaluator.evaluate(Leaf(np.zeros(2, np.uint64), np.zeros(1, np.uint16)))
-        one.current.heard(info(1))
+        one.evaluator.told = one.evaluator.version = 1
+        if is_announced:
+            one.current.heard(info(1))
         await one.pool.play_round(0, 2)
         return one
 
-    assert asyncio.run(scenario()).kept == []
+    played = asyncio.run(scenario())
+    assert played.kept == []
+    assert (played.evaluator.rows == 0) == is_announced
 
 
 def test_rounds_need_a_seed() -> None:

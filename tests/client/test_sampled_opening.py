@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from client_naive import verify
+from leaf_by_leaf import Answer, LeafByLeaf, played
 
-from client.opening import drawn
-from client.self_play import Player, play_game
+from client.opening import sampled
+from client.self_play import Player
 from games import get_game
 from protocol.records import GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluation, Leaf, UniformEvaluator
+from search.leaf_batch import Leaf
 from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
 GAME = get_game("connect_four")
 
 
-class Leftmost(UniformEvaluator):
+class Leftmost(LeafByLeaf):
     """A network that thinks of the first legal action only, and counts what it is asked."""
 
-    version = 7
-    asked = 0
+    def __init__(self) -> None:
+        super().__init__(version=7)
 
-    async def evaluate(self, leaf: Leaf) -> Evaluation:  # type: ignore[override]
-        self.asked += 1
+    def answer(self, leaf: Leaf) -> Answer:
         priors = np.zeros(len(leaf.actions), np.float32)
         priors[0] = 1.0
         return priors, 0.0
@@ -38,8 +37,8 @@ def settings_for(**changes: object) -> SelfPlaySettings:
     return resolve(replace(SelfPlaySettings(simulations=6), **changes), GAME)  # type: ignore[arg-type]
 
 
-def play(number: int, settings: SelfPlaySettings, network: UniformEvaluator) -> GameRecord:
-    return asyncio.run(play_game(GAME, settings, network, Player(3).rng(number)))
+def play(number: int, settings: SelfPlaySettings, network: LeafByLeaf) -> GameRecord:
+    return played(GAME, settings, network, Player(3).rng(number))
 
 
 def unsearched(record: GameRecord) -> int:
@@ -76,11 +75,11 @@ def test_a_ply_costs_one_evaluation() -> None:
         network = Leftmost()
         settings = settings_for(**changes, opening_share=1.0, opening_plies=6, root="gumbel", simulations=1)
         record = play(number, settings, network)
-        sampled = 0
-        while sampled < unsearched(record) and record.actions[unsearched(record) - 1 - sampled] == 0:
-            sampled += 1
+        by_policy = 0
+        while by_policy < unsearched(record) and record.actions[unsearched(record) - 1 - by_policy] == 0:
+            by_policy += 1
         searched = record.plies - unsearched(record)
-        assert searched <= network.asked <= sampled + 2 * searched
+        assert searched <= network.rows <= by_policy + 2 * searched
 
 
 def test_the_policys_moves_never_end_the_game() -> None:
@@ -96,10 +95,7 @@ def test_games_differ_from_what_they_were_only_where_it_is_switched_on() -> None
     """Without it no random number is drawn for it."""
     plain = settings_for()
     other = replace(plain, opening_share=0.7)
-    assert (
-        play(1, plain, UniformEvaluator()).actions.tolist()
-        == play(1, other, UniformEvaluator()).actions.tolist()
-    )
+    assert play(1, plain, LeafByLeaf()).actions.tolist() == play(1, other, LeafByLeaf()).actions.tolist()
 
 
 @pytest.mark.parametrize(
@@ -109,11 +105,11 @@ def test_the_temperature_flattens_or_sharpens(temperature: float, shares: tuple[
     """Shares of policy ** (1 / temperature)."""
     rng = np.random.default_rng(1)
     priors = np.array([0.8, 0.2], np.float32)
-    found = np.mean([drawn(priors, temperature, rng) == 0 for _ in range(4000)])
+    found = np.mean([sampled(priors, temperature, rng) == 0 for _ in range(4000)])
     assert abs(found - shares[0]) < 0.025
 
 
 def test_a_policy_of_nothing_is_taken_for_an_even_one() -> None:
     """Half precision may round everything to 0."""
     rng = np.random.default_rng(1)
-    assert {drawn(np.zeros(3, np.float32), 1.0, rng) for _ in range(50)} == {0, 1, 2}
+    assert {sampled(np.zeros(3, np.float32), 1.0, rng) for _ in range(50)} == {0, 1, 2}

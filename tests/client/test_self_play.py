@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from client_naive import verify
+from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, played, uniform
 
 from client.remote_evaluator import LeafRefused
-from client.self_play import GamePool, Player, play_game
+from client.self_play import GamePool, Player
 from games import get_game
 from protocol.errors import Code
 from protocol.records import POLICY_TARGET, SEARCH_DIFFERS, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluation, Leaf, UniformEvaluator
+from search.evaluator import Evaluator, UniformEvaluator
+from search.forest import Forest
+from search.leaf_batch import Leaf
+from search.pool import SearchPool
 from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
@@ -30,15 +33,8 @@ def settings_for(game: str, **changes: object) -> SelfPlaySettings:
 
 def play(game: str, number: int, **changes: object) -> GameRecord:
     player = Player(seed=5, name="test")
-    return asyncio.run(
-        play_game(
-            get_game(game),
-            settings_for(game, **changes),
-            UniformEvaluator(),
-            player.rng(number),
-            player=player,
-        )
-    )
+    rng, settings = player.rng(number), settings_for(game, **changes)
+    return played(get_game(game), settings, UniformEvaluator(), rng, player=player)
 
 
 @pytest.mark.parametrize("game", GAMES)
@@ -113,28 +109,16 @@ def test_games_with_every_choice_of_the_final_move_hold(final_move: str) -> None
         assert Verifier(game).check(from_bytes(to_bytes(record)), expected, 0) is None
 
 
-class Crooked:
-    """Priors and value by a hash of what is seen: as unlike itself in a mirror as can be."""
-
-    version = 0
-
-    async def evaluate(self, leaf: Leaf) -> Evaluation:
-        rng = np.random.default_rng(zlib.crc32(leaf.features.tobytes()))
-        priors = rng.random(len(leaf.actions)).astype(np.float32) + np.float32(0.05)
-        return Evaluation(priors / priors.sum(), float(rng.uniform(-1, 1)))
-
-
 def test_random_symmetries_are_the_same_for_a_seed_and_change_nothing_when_off() -> None:
-    """The games differ from those without, and every one of them holds."""
+    """The games differ from those without, and every one of them holds; the network is as unlike itself in a
+    mirror as can be."""
 
     def games(*, on: bool) -> list[bytes]:
         settings = settings_for("tic_tac_toe", evaluation_symmetry=on)
         found = []
         for number in range(6):
-            playing = play_game(
-                get_game("tic_tac_toe"), settings, Crooked(), Player(5).rng(number), uid=bytes(16)
-            )
-            record = asyncio.run(playing)
+            rng = Player(5).rng(number)
+            record = played(get_game("tic_tac_toe"), settings, HashEvaluator(), rng, uid=bytes(16))
             verify(record)
             found.append(to_bytes(replace(record, seconds=0.0)))
         return found
@@ -257,21 +241,25 @@ def test_clients_with_the_same_index_on_different_machines_draw_differently() ->
     assert Player(1, 0, "a").rng(7).integers(2**62) == Player(1, 0, "b").rng(7).integers(2**62)
 
 
-class Refusing(UniformEvaluator):
+class Refusing(LeafByLeaf):
     """Refuses one leaf, then answers."""
 
     def __init__(self, refusals: int) -> None:
         super().__init__()
         self.refusals = refusals
 
-    def evaluate(self, leaf):  # type: ignore[no-untyped-def]
+    def answer(self, leaf: Leaf) -> Answer:
         if self.refusals:
             self.refusals -= 1
             raise LeafRefused("poison")
-        return super().evaluate(leaf)
+        return uniform(leaf)
 
 
-async def run_pool(evaluator: UniformEvaluator, games: int, until: int) -> tuple[GamePool, list[GameRecord]]:
+def searches(evaluator: Evaluator) -> SearchPool:
+    return SearchPool(Forest(get_game("tic_tac_toe"), settings_for("tic_tac_toe")), evaluator)
+
+
+async def run_pool(evaluator: Evaluator, games: int, until: int) -> tuple[GamePool, list[GameRecord]]:
     """Play `games` at a time until `until` games are kept, then finish."""
     kept: list[GameRecord] = []
     room, finishing = asyncio.Event(), asyncio.Event()
@@ -282,16 +270,7 @@ async def run_pool(evaluator: UniformEvaluator, games: int, until: int) -> tuple
         if len(kept) == until:
             finishing.set()
 
-    game = get_game("tic_tac_toe")
-    pool = GamePool(
-        game,
-        settings_for("tic_tac_toe"),
-        evaluator,
-        Player(1),
-        keep=keep,
-        room=room,
-        finishing=finishing,
-    )
+    pool = GamePool(searches(evaluator), Player(1), keep=keep, room=room, finishing=finishing)
     async with asyncio.TaskGroup() as group:
         pool.start(group, games)
     return pool, kept
@@ -317,11 +296,8 @@ def test_a_pool_plays_as_many_games_at_a_time_as_it_was_last_told() -> None:
             finished.release()
             await let_on.wait()
 
-        game = get_game("tic_tac_toe")
-        pool = GamePool(
-            game, settings_for("tic_tac_toe"), UniformEvaluator(), Player(1),
-            keep=keep, room=room, finishing=finishing,
-        )  # fmt: skip
+        what = searches(UniformEvaluator()), Player(1)
+        pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
         async with asyncio.timeout(240), asyncio.TaskGroup() as group:
             tasks = pool.start(group, 2)
             pool.resize(5)
@@ -362,16 +338,8 @@ def test_no_game_starts_while_the_spool_is_full() -> None:
         async def keep(record: GameRecord) -> None:
             finishing.set()
 
-        game = get_game("tic_tac_toe")
-        pool = GamePool(
-            game,
-            settings_for("tic_tac_toe"),
-            UniformEvaluator(),
-            Player(1),
-            keep=keep,
-            room=room,
-            finishing=finishing,
-        )
+        what = searches(UniformEvaluator()), Player(1)
+        pool = GamePool(*what, keep=keep, room=room, finishing=finishing)
         async with asyncio.TaskGroup() as group:
             pool.start(group, 2)
             for _ in range(10):
@@ -384,18 +352,16 @@ def test_no_game_starts_while_the_spool_is_full() -> None:
     assert asyncio.run(scenario()) == 0
 
 
-class Misfitting(UniformEvaluator):
+class Misfitting(LeafByLeaf):
     """Answers one leaf with one prior too few, then rightly."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.misfits = 1
+    misfits = 1
 
-    def evaluate(self, leaf):  # type: ignore[no-untyped-def]
+    def answer(self, leaf: Leaf) -> Answer:
         if self.misfits and len(leaf.actions) == 5:
             self.misfits -= 1
-            return super().evaluate(leaf._replace(actions=leaf.actions[:-1]))
-        return super().evaluate(leaf)
+            return uniform(leaf._replace(actions=leaf.actions[:-1]))
+        return uniform(leaf)
 
 
 def test_an_answer_that_does_not_fit_gives_up_its_game_only(monkeypatch: pytest.MonkeyPatch) -> None:

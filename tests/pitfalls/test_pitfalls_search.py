@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from dataclasses import replace
 
 import chess
 import numpy as np
 import pytest
+from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, searched, uniform
 from naive_mcts import hashed_evaluation
 
 from bench.random_games import random_game
@@ -16,15 +16,13 @@ from games import get_game
 from games.spec import Game
 from games.tic_tac_toe import tree as tic_tac_toe
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluation, UniformEvaluator
-from search.gathered import Limits, search_gathered
-from search.gathered_tree import GatheredTree
-from search.leaf_batch import Leaf
-from search.mcts import SearchResult, search
+from search.evaluator import UniformEvaluator, evaluate
+from search.leaf_batch import Leaf, LeafBatch
+from search.leaf_parallel import Limits, ParallelTree, search_parallel
 from search.moves import choose_action
+from search.result import SearchResult
 from search.settings import resolve
-from search.tree import SearchTree
-from search.trees import tree_for
+from search.tree import SearchTree, tree_for
 
 CHESS, FOUR, TIC = (get_game(name) for name in ("chess", "connect_four", "tic_tac_toe"))
 QUIET = SelfPlaySettings(simulations=64, root_noise=0.0, temperature_plies=0, history=1)
@@ -37,48 +35,24 @@ def tree_at(game: Game, settings: SelfPlaySettings, start: str = "") -> SearchTr
     return tree
 
 
-def searched(tree: SearchTree, evaluator: object) -> SearchResult:
-    async def main() -> SearchResult:
-        return await search(tree, evaluator)  # type: ignore[arg-type]
-
-    return asyncio.run(main())
-
-
-def answer(priors: np.ndarray, value: float) -> Awaitable[Evaluation]:
-    future: asyncio.Future[Evaluation] = asyncio.get_running_loop().create_future()
-    future.set_result(Evaluation(priors, value))
-    return future
-
-
-def uniform(leaf: Leaf) -> np.ndarray:
-    return np.full(len(leaf.actions), 1 / len(leaf.actions), np.float32)
-
-
-class Material:
+class Material(LeafByLeaf):
     """Values men, own less the other's, and has no opinion on moves."""
 
-    version = 0
-
-    def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
+    def answer(self, leaf: Leaf) -> Answer:
         men = np.array([int(word).bit_count() for word in leaf.features[:12]])
         worth = np.array([1, 3, 3, 5, 9, 0])
-        return answer(uniform(leaf), float(np.tanh((men[:6] - men[6:]) @ worth / 5)))
+        return uniform(leaf)[0], float(np.tanh((men[:6] - men[6:]) @ worth / 5))
 
 
-class Stranger:
+class Stranger(HashEvaluator):
     """Any opinion: a hash of the position, as an untrained network with large weights."""
 
-    version = 0
 
-    def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
-        return answer(*hashed_evaluation(leaf.features, leaf.actions))
-
-
-class Noise(Stranger):
+class Noise(LeafByLeaf):
     """Values that are a little wrong everywhere, and no opinion on moves."""
 
-    def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
-        return answer(uniform(leaf), 0.2 * hashed_evaluation(leaf.features, leaf.actions)[1])
+    def answer(self, leaf: Leaf) -> Answer:
+        return uniform(leaf)[0], 0.2 * hashed_evaluation(leaf.features, leaf.actions)[1]
 
 
 def both_colours(fen: str) -> list[str]:
@@ -193,25 +167,24 @@ def test_a_stalemate_is_no_win_for_who_gives_it(fen: str) -> None:
 # ---- searching more must help -------------------------------------------------------------------
 
 
-class Truth:
+class Truth(LeafByLeaf):
     """Knows what every position of tic-tac-toe is worth, and has no opinion on moves."""
 
-    version = 0
-
-    def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
+    def answer(self, leaf: Leaf) -> Answer:
         value = tic_tac_toe.solve()[int(leaf.features[0]), int(leaf.features[1])].value
-        return answer(uniform(leaf), 0.8 * value)
+        return uniform(leaf)[0], 0.8 * value
 
 
-def gathered_action(start: str, simulations: int) -> int:
+def parallel_action(start: str, simulations: int) -> int:
     """With up to four leaves in flight, as an engine searches."""
     settings = resolve(replace(QUIET, simulations=1), TIC)
-    tree = GatheredTree(TIC, settings, np.random.default_rng(0), max_nodes=500, max_leaves=4)
+    tree = ParallelTree(TIC, settings, np.random.default_rng(0), max_nodes=500, max_leaves=4)
     tree.reset(TIC.notation.state_from_text(start))
 
     async def main() -> None:
-        tree.expand_root(*await Truth().evaluate(tree.root_leaf()))
-        await search_gathered(tree, Truth(), Limits(simulations=simulations))
+        answer = await evaluate(Truth(), LeafBatch.of(tree.root_leaf()))
+        tree.expand_root(answer.priors, float(answer.values[0]))
+        await search_parallel(tree, Truth(), Limits(simulations=simulations))
 
     asyncio.run(main())
     edges = tree.edges_of(0)
@@ -223,7 +196,7 @@ def one_by_one_action(start: str, simulations: int, root: str) -> int:
     return choose_action(searched(tree, Truth()), 0, tree.settings, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("kind", [*ROOTS, "gathered"])
+@pytest.mark.parametrize("kind", [*ROOTS, "parallel"])
 def test_more_simulations_make_fewer_mistakes(kind: str) -> None:
     """With a network whose values are right, 64 simulations almost never err; one errs often."""
     state = np.zeros(TIC.state_words, np.uint64)
@@ -239,8 +212,8 @@ def test_more_simulations_make_fewer_mistakes(kind: str) -> None:
         text = TIC.notation.state_to_text(state)
         for simulations in errors:
             played = (
-                gathered_action(text, simulations)
-                if kind == "gathered"
+                parallel_action(text, simulations)
+                if kind == "parallel"
                 else one_by_one_action(text, simulations, kind)
             )
             errors[simulations] += played not in one.keeps

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable
 from dataclasses import replace
 
 import chess
 import numpy as np
 import pytest
-from naive_mcts import hashed_evaluation
+from leaf_by_leaf import Answer, HashEvaluator, played
 from test_chess_perft import KNOWN
 from test_chess_targets import hand_made
 
 import client.self_play
 from bench.random_games import random_game
-from client.self_play import play_game
 from games import get_game
 from games.spec import Game, outcome_for_first_player
 from play.lines import line_of
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluation
 from search.leaf_batch import Leaf
-from search.mcts import SearchResult
+from search.result import SearchResult
 from search.settings import resolve
 from trainer.sampler import Sampler, Samples
 from trainer.verify import Expected, Verifier
@@ -33,18 +29,16 @@ CHESS, FOUR, TIC = (get_game(name) for name in ("chess", "connect_four", "tic_ta
 WIN, DRAW, LOSS = 0, 1, 2
 
 
-class Stranger:
+class Stranger(HashEvaluator):
     """Any opinion; its weights are new with every `every`-th answer."""
 
     def __init__(self, every: int = 1000) -> None:
-        self.version, self.asked, self.every = 0, 0, every
+        super().__init__()
+        self.version, self.every = 0, every
 
-    def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
-        self.asked += 1
-        self.version = self.asked // self.every
-        future: asyncio.Future[Evaluation] = asyncio.get_running_loop().create_future()
-        future.set_result(Evaluation(*hashed_evaluation(leaf.features, leaf.actions)))
-        return future
+    def answer(self, leaf: Leaf) -> Answer:
+        self.version = self.rows // self.every
+        return super().answer(leaf)
 
 
 def samples_of(game: Game, *records: GameRecord, symmetry: int = 0) -> Samples:
@@ -127,15 +121,15 @@ def test_targets_are_what_the_live_search_found(
     found: dict[int, SearchResult] = {}
     live = client.self_play.search
 
-    async def watched(tree, evaluator, *, is_cheap=False):
-        found[tree.ply] = await live(tree, evaluator, is_cheap=is_cheap)
+    async def watched(tree, pool, *, is_cheap=False):
+        found[tree.ply] = await live(tree, pool, is_cheap=is_cheap)
         return found[tree.ply]
 
     monkeypatch.setattr(client.self_play, "search", watched)
     settings = resolve(replace(SelfPlaySettings(simulations=12), **changes), game)  # type: ignore[arg-type]
     for seed in range(2):
         found.clear()
-        record = asyncio.run(play_game(game, settings, Stranger(), np.random.default_rng(seed)))
+        record = played(game, settings, Stranger(), np.random.default_rng(seed))
         assert Verifier(game).check(record, Expected.of(settings, game), 9) is None
         samples = samples_of(game, record)
         for ply in range(record.plies):
@@ -178,7 +172,7 @@ def test_each_move_of_a_record_names_the_weights_that_chose_it(monkeypatch: pyte
 
     monkeypatch.setattr(client.self_play, "choose_action", watched)
     settings = resolve(SelfPlaySettings(simulations=12), FOUR)
-    record = asyncio.run(play_game(FOUR, settings, evaluator, np.random.default_rng(1)))
+    record = played(FOUR, settings, evaluator, np.random.default_rng(1))
     assert record.versions.tolist() == seen
     assert len(set(seen)) > 3
 

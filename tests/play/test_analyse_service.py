@@ -25,8 +25,9 @@ from runtime.aio import Stop
 from search.evaluator import LocalEvaluator
 from search.leaf_batch import Evaluations, LeafBatch
 from search.mcts import search
+from search.pool import SearchPool
 from search.settings import resolve
-from search.tree import SearchTree
+from search.tree import tree_for
 
 FOOLS_MATE = ["f2f3", "e7e5", "g2g4", "d8h4"]
 
@@ -53,12 +54,12 @@ def direct(name: str, moves: list[str], simulations: int) -> dict[str, int]:
         history=net.history,
         max_plies=game.max_plies + len(moves),
     )
-    tree = SearchTree(game, resolve(wanted, game), np.random.default_rng(1))
+    tree = tree_for(game, resolve(wanted, game), np.random.default_rng(1))
     line = line_of(game, "", moves)
     tree.reset(line.states[0])
     for action in line.actions:
         tree.advance(action)
-    result = asyncio.run(search(tree, net.evaluator))
+    result = asyncio.run(search(tree, SearchPool(tree.forest, net.evaluator)))
     net.close()
     texts = [game.notation.action_to_text(line.state, int(action)) for action in result.actions]
     return dict(zip(texts, result.visits.tolist(), strict=True))

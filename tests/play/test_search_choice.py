@@ -25,12 +25,12 @@ from play.truth.rows import rows_for
 from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
+from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import Evaluations, LeafBatch, LocalEvaluator, UniformEvaluator
-from search.without_chance import WITHOUT_CHANCE
 from server.config import ServerConfig
 
 GAME = get_game("tic_tac_toe")
-GUMBEL = replace(WITHOUT_CHANCE, root="gumbel")
+GUMBEL = replace(FOR_EVALUATION, root="gumbel")
 
 
 def run_of(folder: Path, settings: SelfPlaySettings) -> Path:
@@ -53,10 +53,10 @@ def uniform(batch: LeafBatch) -> Evaluations:
 @pytest.mark.parametrize(
     "settings",
     [
-        WITHOUT_CHANCE,
+        FOR_EVALUATION,
         GUMBEL,
         replace(GUMBEL, gumbel_c_scale=0.1, gumbel_considered=4),
-        replace(WITHOUT_CHANCE, c_init=2.5, fpu="absolute", fpu_value=-0.5),
+        replace(FOR_EVALUATION, c_init=2.5, fpu="absolute", fpu_value=-0.5),
     ],
 )
 def test_the_name_of_a_search_makes_that_search_again(settings: SelfPlaySettings) -> None:
@@ -64,7 +64,7 @@ def test_the_name_of_a_search_makes_that_search_again(settings: SelfPlaySettings
 
 
 def test_a_name_says_only_what_is_not_as_usual_and_is_used() -> None:
-    assert search_name(WITHOUT_CHANCE) == "puct"
+    assert search_name(FOR_EVALUATION) == "puct"
     assert search_name(replace(GUMBEL, gumbel_c_scale=0.1, c_init=3.0)) == "gumbel?gumbel_c_scale=0.1"
 
 
@@ -72,13 +72,13 @@ def test_without_a_word_it_is_the_search_of_the_run_but_without_its_noise(tmp_pa
     trained = SelfPlaySettings(root="gumbel", gumbel_c_scale=0.3, root_noise=0.25, temperature=1.0)
     weights = run_of(tmp_path, trained)
     assert search_for("", GAME, weights) == replace(GUMBEL, gumbel_c_scale=0.3)
-    assert search_for("puct", GAME, weights) == WITHOUT_CHANCE
+    assert search_for("puct", GAME, weights) == FOR_EVALUATION
     assert search_for("gumbel", GAME, weights) == GUMBEL
 
 
 def test_weights_of_no_run_are_searched_with_puct(tmp_path: Path) -> None:
-    assert search_for("", GAME, tmp_path / "net.safetensors") == WITHOUT_CHANCE
-    assert search_for("", GAME) == WITHOUT_CHANCE
+    assert search_for("", GAME, tmp_path / "net.safetensors") == FOR_EVALUATION
+    assert search_for("", GAME) == FOR_EVALUATION
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
         return {
             "puct": await chosen_actions(net, rows, 12),
             "gumbel": await chosen_actions(net, rows, 12, GUMBEL),
-            "puct seat": [await seat_choice(WITHOUT_CHANCE, one.moves) for one in rows],
+            "puct seat": [await seat_choice(FOR_EVALUATION, one.moves) for one in rows],
             "gumbel seat": [await seat_choice(GUMBEL, one.moves) for one in rows],
             "gumbel analysed": [await analysed(one.moves) for one in rows],
         }

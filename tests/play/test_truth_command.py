@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from types import SimpleNamespace
 import msgspec
 import numpy as np
 import pytest
+from leaf_by_leaf import Answer, LeafByLeaf
 
 from games import get_game
 from games.chess.truth import DRAWN_PAWN
@@ -29,26 +29,24 @@ from play.truth.rows import rows_for
 from play.truth.target import weights_file
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
-from search.evaluator import Evaluation, Leaf, UniformEvaluator
+from search.evaluator import UniformEvaluator
+from search.leaf_batch import Leaf
 
 GAME = get_game("tic_tac_toe")
 
 
-class Perfect:
+class Perfect(LeafByLeaf):
     """Knows tic-tac-toe: all its prior on an action that keeps the result (`wrong`: on one that does not)."""
 
-    version = 0
-
     def __init__(self, *, wrong: bool = False) -> None:
+        super().__init__()
         self.wrong = wrong
         self.tree = tree.solve()
 
-    def evaluate(self, leaf: Leaf) -> Awaitable[Evaluation]:
+    def answer(self, leaf: Leaf) -> Answer:
         one = self.tree[int(leaf.features[0]), int(leaf.features[1])]
         good = [(int(action) in one.keeps) != self.wrong for action in leaf.actions]
-        answer: asyncio.Future[Evaluation] = asyncio.get_running_loop().create_future()
-        answer.set_result(Evaluation(np.array(good, np.float32) + np.float32(1e-6), float(one.value)))
-        return answer
+        return np.array(good, np.float32) + np.float32(1e-6), float(one.value)
 
 
 def current_json(sha256: bytes) -> bytes:

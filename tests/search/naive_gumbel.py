@@ -1,4 +1,4 @@
-"""The slow, obvious twin of `search.gumbel_kernel`: formulas of the paper on Python objects."""
+"""The slow, obvious twin of `search.selection.gumbel`: formulas of the paper on Python objects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 from naive_mcts import Edge, NaiveSearch, Node
 
-from search.gumbel import halving_schedule
+from search.selection.halving import halving_schedule
 
 
 class NaiveGumbel(NaiveSearch):
@@ -50,22 +50,16 @@ class NaiveGumbel(NaiveSearch):
         return node.edges[int(np.argmax(self.improved(node) - visits / (1 + visits.sum())))]
 
     def simulate_from(self, edge: Edge) -> None:
-        line, path = list(self.line), [edge]
+        line, path = list(self.line), [(self.root, edge)]
         while True:
+            edge = path[-1][1]
             child = np.zeros(self.game.state_words, np.uint64)
-            self.game.rules.play(line[-1], path[-1].action, child)
+            self.game.rules.play(line[-1], edge.action, child)
             line.append(child)
-            if path[-1].child is None:
+            if edge.child is None:
                 break
-            path.append(self.next_edge(path[-1].child))
-        if path[-1].ends_with is None:
-            over, path[-1].child, value = self.look(line)
-            path[-1].ends_with = value if over else None
-            if path[-1].child is not None:
-                self.evaluation[id(path[-1].child)] = value
-        else:
-            value = path[-1].ends_with
-        for passed in reversed(path):
-            value = -value
-            passed.visits += 1
-            passed.value_sum = np.float32(passed.value_sum + np.float32(value))
+            path.append((edge.child, self.next_edge(edge.child)))
+        value = self.value_behind(edge, line)
+        if edge.child is not None:
+            self.evaluation[id(edge.child)] = value if edge.child.mover == 0 else -value
+        self.back_up(path, value)

@@ -1,4 +1,4 @@
-"""The slow, obvious twin of `search.kernel`: a tree of Python objects, rules asked one at a time."""
+"""The slow, obvious twin of `search.selection.puct`: a tree of Python objects, rules asked one at a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from games.spec import Game
+from games.spec import Game, outcome_for_first_player
 from protocol.settings import SelfPlaySettings
 
 
@@ -28,11 +28,28 @@ class Edge:
     value_sum: np.float32 = np.float32(0)
     child: Node | None = None
     ends_with: float | None = None
+    """Value of the end of the game behind it, for the first player."""
 
 
 @dataclass
 class Node:
     edges: list[Edge] = field(default_factory=list)
+    mover: int = 0
+
+
+def listed(node: Node) -> list[tuple]:
+    """The tree below `node`: (action, prior, visits, value_sum, what is behind it) of each edge; behind it
+    are its node's edges, or -1 if it was never looked at, -2 if the game ends."""
+    return [
+        (
+            edge.action,
+            float(edge.prior),
+            edge.visits,
+            float(edge.value_sum),
+            listed(edge.child) if edge.child is not None else (-1 if edge.ends_with is None else -2),
+        )
+        for edge in node.edges
+    ]
 
 
 class NaiveSearch:
@@ -50,19 +67,20 @@ class NaiveSearch:
         return {edge.action: edge.visits for edge in self.root.edges if edge.visits}
 
     def look(self, line: list[np.ndarray]) -> tuple[bool, Node | None, float]:
-        """(game over, new node, value for the side to move)"""
+        """(game over, new node, value for the side to move, or for the first player if the game is over)"""
         array = np.array(line)
         actions = np.zeros(self.game.max_legal, np.uint16)
         count = self.game.rules.legal_actions(array, len(line), actions)
         reason = self.game.rules.end_reason(array, len(line), count, len(line) > 1)
+        mover = int(self.game.rules.side_to_move(line[-1]))
         if reason:
-            return True, None, float(self.game.end_reasons[reason].value)
+            return True, None, float(outcome_for_first_player(self.game.end_reasons[reason].value, mover))
         if len(line) - 1 >= self.settings.max_plies:
             return True, None, 0.0
         words = np.zeros(self.game.feature_words(self.settings.history), np.uint64)
         self.game.rules.encode(array, len(line), self.settings.history, words)
         priors, value = hashed_evaluation(words, actions[:count])
-        return False, Node([Edge(int(a), p) for a, p in zip(actions, priors, strict=False)]), value
+        return False, Node([Edge(int(a), p) for a, p in zip(actions, priors, strict=False)], mover), value
 
     def simulate(self) -> None:
         node, line, path = self.root, list(self.line), []
@@ -73,25 +91,38 @@ class NaiveSearch:
                 reduction = 0.0
             edge = self.forced(visits) if not path and self.settings.root_noise > 0 else None
             edge = edge or self.best(node, visits, float(value_sum) / visits, reduction)
-            path.append(edge)
+            path.append((node, edge))
             child = np.zeros(self.game.state_words, np.uint64)
             self.game.rules.play(line[-1], edge.action, child)
             line.append(child)
-            visits, value_sum = edge.visits, -edge.value_sum
             if edge.child is None:
                 break
+            visits, value_sum = edge.visits, edge.value_sum
+            if edge.child.mover != node.mover:
+                value_sum = -value_sum
             node = edge.child
-        if edge.ends_with is None:
-            over, edge.child, value = self.look(line)
-            edge.ends_with = value if over else None
-        else:
-            value = edge.ends_with
-        for edge in reversed(path):
-            value = -value
+        self.back_up(path, self.value_behind(edge, line))
+
+    def value_behind(self, edge: Edge, line: list[np.ndarray]) -> float:
+        """Value of the position at the end of `line`, to which `edge` leads, for the first player."""
+        if edge.ends_with is not None:
+            return edge.ends_with
+        over, edge.child, value = self.look(line)
+        if over:
+            edge.ends_with = value
+            return value
+        return value if edge.child.mover == 0 else -value
+
+    def back_up(self, path: list[tuple[Node, Edge]], value: float) -> None:
+        """Add a `value` for the first player to the edges of `path`, each of which counts for who chose
+        it."""
+        for node, edge in path:
             edge.visits += 1
-            edge.value_sum = np.float32(edge.value_sum + np.float32(value))
+            own = value if node.mover == 0 else -value
+            edge.value_sum = np.float32(edge.value_sum + np.float32(own))
+        own = value if self.root.mover == 0 else -value
         self.root_visits += 1
-        self.root_value_sum = np.float32(self.root_value_sum + np.float32(value))
+        self.root_value_sum = np.float32(self.root_value_sum + np.float32(own))
 
     def best(self, node: Node, visits: int, value: float, reduction: float) -> Edge:
         visited = sum(float(edge.prior) for edge in node.edges if edge.visits)

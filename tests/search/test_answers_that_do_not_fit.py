@@ -7,24 +7,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from leaf_by_leaf import Answer, LeafByLeaf, searched
 
 from games import get_game
 from protocol.settings import SelfPlaySettings
-from search.evaluator import BadEvaluation, Evaluation, LocalEvaluator
-from search.gathered_tree import GatheredTree
+from search.evaluator import BadEvaluation, LocalEvaluator, evaluate
 from search.leaf_batch import Evaluations, Leaf, LeafBatch
+from search.leaf_parallel import ParallelTree
 from search.settings import resolve
-from search.tree import SearchTree
-from search.trees import tree_for
+from search.tree import SearchTree, tree_for
 
 GAME = get_game("connect_four")
 SETTINGS = resolve(SelfPlaySettings(simulations=20, root_noise=0.0), GAME)
 
 
-def even(leaf: Leaf, more: int = 0) -> Evaluation:
+def even(leaf: Leaf, more: int = 0) -> Answer:
     """Equal priors, `more` than the leaf has actions."""
     count = len(leaf.actions)
-    return Evaluation(np.full(count + more, 1 / count, np.float32), 0.0)
+    return np.full(count + more, 1 / count, np.float32), 0.0
 
 
 def at_the_start(tree: SearchTree) -> SearchTree:
@@ -36,6 +36,18 @@ def a_tree(root: str = "puct") -> SearchTree:
     return at_the_start(tree_for(GAME, replace(SETTINGS, root=root), np.random.default_rng(0)))
 
 
+class Misfitting(LeafByLeaf):
+    """Answers so many leaves rightly, and then one with `more` priors than there should be."""
+
+    def __init__(self, right: int, more: int) -> None:
+        super().__init__()
+        self.right, self.more = right, more
+
+    def answer(self, leaf: Leaf) -> Answer:
+        self.right -= 1
+        return even(leaf, self.more if self.right == -1 else 0)
+
+
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 @pytest.mark.parametrize("more", [-1, 1])
 def test_an_answer_of_another_length_is_refused_and_the_leaf_still_waits(root: str, more: int) -> None:
@@ -44,36 +56,58 @@ def test_an_answer_of_another_length_is_refused_and_the_leaf_still_waits(root: s
         tree.expand_root(*even(tree.root_leaf(), more))
     assert not tree.is_expanded
     tree.expand_root(*even(tree.root_leaf()))
-    tree.begin()
-    leaf = tree.select()
-    assert leaf is not None
-    with pytest.raises(BadEvaluation, match="7 legal actions"):
-        tree.resume(*even(leaf, more))
-    assert tree.root_visits()[1].sum() == 0
-    while leaf is not None:
-        leaf = tree.resume(*even(leaf))
-    assert tree.root_visits()[1].sum() == 20
+    assert tree.edges_of(0)["prior"].tolist() == [np.float32(1 / 7)] * 7
 
 
-@pytest.mark.parametrize("fault", ["short", "long", "missing", "one_more"])
-def test_no_leaf_is_settled_if_one_answer_does_not_fit(fault: str) -> None:
-    tree = GatheredTree(GAME, SETTINGS, np.random.default_rng(0), max_nodes=100, max_leaves=4)
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+@pytest.mark.parametrize("more", [-1, 1])
+@pytest.mark.parametrize("right", [0, 1, 5])
+def test_an_answer_of_another_length_ends_the_search_and_counts_for_nothing(
+    root: str, more: int, right: int
+) -> None:
+    """At the root, at the first simulation and amid the search; another one of the tree goes well."""
+    tree = a_tree(root)
+    with pytest.raises(BadEvaluation):
+        searched(tree, Misfitting(right, more))
+    assert tree.node_count == right
+    assert tree.is_expanded == (right > 0)
+    if right:
+        assert tree.edges_of(0)["visits"].sum() == right - 1
+        assert not tree.edges_of(0)["in_flight"].any()
+    expected = searched(a_tree(root))
+    tree.reset(GAME.notation.state_from_text(""))
+    assert searched(tree).visits.tolist() == expected.visits.tolist()
+
+
+def answers_to(batch: LeafBatch, rows: int, more: int = 0) -> Evaluations:
+    """Equal priors to the first `rows` of a batch, one row more than it has if that many; `more` priors."""
+    counts = [*batch.counts.tolist(), 7][:rows]
+    priors = np.concatenate([np.full(count, 1 / count, np.float32) for count in counts])
+    return Evaluations(np.resize(priors, len(priors) + more), np.tile(np.float32([0, 1, 0]), (rows, 1)), 0)
+
+
+@pytest.mark.parametrize(("rows", "more"), [(2, -1), (2, 1), (1, 0), (3, 0), (0, 0)])
+def test_no_leaf_is_settled_if_one_answer_does_not_fit(rows: int, more: int) -> None:
+    """One prior is missing or too many, or one answer, or there are none."""
+    tree = ParallelTree(GAME, SETTINGS, np.random.default_rng(0), max_nodes=200, max_leaves=4)
     at_the_start(tree)
     tree.expand_root(*even(tree.root_leaf()))
+    tree.start_search(64)
+    while tree.remaining:
+        batch = tree.gather()
+        tree.settle(answers_to(batch, batch.rows))
+    nodes = tree.node_count
     tree.start_search(20)
-    leaves = tree.gather(2)
-    answers = [even(leaf) for leaf in leaves]
-    faulty = {
-        "short": [answers[0], even(leaves[1], -1)],
-        "long": [answers[0], even(leaves[1], 1)],
-        "missing": answers[:1],
-        "one_more": [*answers, answers[0]],
-    }
+    batch = tree.gather()
+    assert batch.rows == 2
     with pytest.raises(BadEvaluation):
-        tree.settle(faulty[fault])
-    assert (tree.node_count, tree.simulations) == (1, 0)
-    tree.settle(answers)
-    assert (tree.node_count, tree.simulations) == (3, 2)
+        tree.settle(answers_to(batch, rows, more) if rows else Evaluations(NOTHING, NOTHING.reshape(0, 3), 0))
+    assert (tree.node_count, tree.simulations) == (nodes, 0)
+    tree.settle(answers_to(batch, 2))
+    assert (tree.node_count, tree.simulations) == (nodes + 2, 2)
+
+
+NOTHING = np.zeros(0, np.float32)
 
 
 @pytest.mark.parametrize("shape", ["priors", "wdl"])
@@ -92,13 +126,13 @@ def test_a_batch_answered_wrongly_fails_those_who_wait_for_it_and_no_others(shap
         evaluator = LocalEvaluator(infer, 2)
         leaf = a_tree().root_leaf()
         try:
-            asked = (evaluator.evaluate(leaf) for _ in range(4))
+            asked = (evaluate(evaluator, LeafBatch.of(leaf)) for _ in range(4))
             return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 60)
         finally:
             evaluator.close()
 
     answers = asyncio.run(scenario())
-    assert [type(answer) for answer in answers] == [BadEvaluation, BadEvaluation, Evaluation, Evaluation]
+    assert [type(answer) for answer in answers] == [BadEvaluation, BadEvaluation, Evaluations, Evaluations]
 
 
 @pytest.mark.parametrize("make", [a_tree, lambda: a_tree("gumbel")])
@@ -115,16 +149,19 @@ def test_no_action_is_played_that_the_game_does_not_have_and_none_behind_the_cap
 
 
 def test_a_gumbel_search_has_no_more_simulations_than_its_schedule() -> None:
-    with pytest.raises(ValueError, match="cannot be extended"):
-        a_tree("gumbel").extend(5)
+    """Also where the move that is played asks for more."""
+    settings = replace(SETTINGS, root="gumbel", final_move="max_robust", final_extra=50, temperature_plies=0)
+    tree = at_the_start(tree_for(GAME, settings, np.random.default_rng(0)))
+    searched(tree)
+    assert tree.edges_of(0)["visits"].sum() == 20
 
 
 def test_a_leaf_is_chosen_even_where_every_score_is_no_number() -> None:
     """A network gone mad gives a bad search, and not an edge before the first."""
-    tree = GatheredTree(GAME, SETTINGS, np.random.default_rng(0), max_nodes=100, max_leaves=4)
-    at_the_start(tree).root_leaf()
+    tree = ParallelTree(GAME, SETTINGS, np.random.default_rng(0), max_nodes=100, max_leaves=4)
+    at_the_start(tree)
     tree.expand_root(np.full(7, np.nan, np.float32), float("nan"))
     tree.start_search(20)
-    (leaf,) = tree.gather(1)
-    assert tree._paths[0, 0] == 0
-    assert len(leaf.actions) == 7
+    batch = tree.gather()
+    assert tree.forest.arrays.paths[tree.slot, 0, 0]["edge"] == 0
+    assert batch.counts.tolist() == [7]

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from leaf_by_leaf import HashEvaluator
 from naive_mcts import Edge, NaiveSearch, Node
-from test_gathered import search_it
-from test_search import QUIET, HashEvaluator, make_tree, run
+from test_leaf_parallel import search_it
+from test_search import QUIET, make_tree, run
 
 from games import get_game
-from search.gathered_tree import GatheredTree
+from search.leaf_parallel import ParallelTree
 from search.settings import resolve
 
 GAMES = ("tic_tac_toe", "connect_four")
@@ -74,9 +75,9 @@ def test_alphazeros_constant_for_values_from_0_to_1_is_twice_as_large_here(name)
 def test_several_leaves_in_flight_explore_alike(exploration):
     game, settings = get_game("connect_four"), replace(QUIET, exploration=exploration)
     one = resolve(replace(settings, simulations=1), game)
-    gathered = GatheredTree(game, one, np.random.default_rng(0), max_nodes=900, max_leaves=1)
-    gathered.reset(game.notation.state_from_text(""))
-    search_it(gathered, simulations=500)
+    parallel = ParallelTree(game, one, np.random.default_rng(0), max_nodes=900, max_leaves=1)
+    parallel.reset(game.notation.state_from_text(""))
+    search_it(parallel, simulations=500)
     plain = make_tree("connect_four", replace(settings, simulations=500))
     run(plain, HashEvaluator())
-    assert gathered.edges_of(0)["visits"].tolist() == plain.root_edges()["visits"].tolist()
+    assert parallel.edges_of(0)["visits"].tolist() == plain.edges_of(0)["visits"].tolist()

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_search import QUIET, HashEvaluator, make_tree, run
+from leaf_by_leaf import HashEvaluator
+from test_search import QUIET, make_tree, run
 
 from protocol.settings import SelfPlaySettings
 from search.final_move import Candidates, agrees, final_action
-from search.mcts import SearchResult
 from search.moves import choose_action
+from search.result import SearchResult
 
 
 def candidates(visits: list[int], values: list[float]) -> Candidates:
@@ -59,8 +60,8 @@ def test_a_max_robust_search_goes_on_until_both_agree_or_its_bound(moves):
     result = run(tree, HashEvaluator())
     plain = run(make_tree("connect_four", QUIET, moves), HashEvaluator())
     assert (result.visits.tolist(), result.value) == (plain.visits.tolist(), plain.value)
-    assert result.insight == plain.insight
-    spent = int(tree.root_edges()["visits"].sum()) - 80
+    assert result.stats == plain.stats
+    spent = int(tree.edges_of(0)["visits"].sum()) - 80
     assert 0 <= spent <= 64
     assert result.candidates is not None
     assert agrees(result.candidates) or spent == 64
@@ -73,7 +74,7 @@ def test_max_robust_searches_differ_in_length():
         settings = replace(QUIET, final_move="max_robust", final_extra=64, temperature_plies=0)
         tree = make_tree("connect_four", settings, moves)
         run(tree, HashEvaluator())
-        return int(tree.root_edges()["visits"].sum()) - 80
+        return int(tree.edges_of(0)["visits"].sum()) - 80
 
     found = [spent(moves) for moves in ("", "1", "1 2", "4", "4 4", "4 4 3", "1 7 2", "3 3 3", "5 2")]
     assert min(found) == 0 < max(found)
@@ -84,4 +85,4 @@ def test_a_search_whose_move_is_drawn_is_not_extended():
     for moves in ("", "1", "1 2", "4", "4 4"):
         tree = make_tree("connect_four", settings, moves)
         run(tree, HashEvaluator())
-        assert tree.root_edges()["visits"].sum() == 80
+        assert tree.edges_of(0)["visits"].sum() == 80

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from leaf_by_leaf import HashEvaluator
 from naive_mcts import NaiveSearch, hashed_evaluation
-from test_search import QUIET, HashEvaluator, make_tree, run
+from test_search import QUIET, make_tree, run
 
 from search.layout import EDGE
-from search.pruning import without_forced, without_noise
+from search.selection.pruning import without_forced, without_noise
 
 FORCED = replace(QUIET, root_noise=0.25, forced_playouts=2.0, simulations=200)
 
@@ -26,7 +27,7 @@ def by_action(actions: np.ndarray, visits: np.ndarray) -> dict[int, int]:
 def test_search_and_target_equal_those_of_the_slow_twin(name, exploration, forced):
     tree = make_tree(name, replace(FORCED, exploration=exploration, forced_playouts=forced))
     result = run(tree, HashEvaluator())
-    edges = tree.root_edges()
+    edges = tree.edges_of(0)
     twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
     _, twin.root, value = twin.look(twin.line)
     twin.root_value_sum = np.float32(value)
@@ -50,7 +51,7 @@ def test_visits_that_noise_caused_are_taken_out_as_by_the_slow_twin(name, explor
     tree.expand_root(*hashed_evaluation(leaf.features, leaf.actions))
     clean = list(tree.view_of_net().priors)
     result = run(tree, HashEvaluator())
-    edges = tree.root_edges()
+    edges = tree.edges_of(0)
     twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
     _, twin.root, _ = twin.look(twin.line)
     for edge, noisy in zip(twin.root.edges, edges, strict=True):
@@ -74,7 +75,7 @@ def test_noise_alone_leaves_actions_that_forcing_looks_into():
     def least(forced: float) -> int:
         tree = make_tree("connect_four", replace(FORCED, forced_playouts=forced))
         run(tree, HashEvaluator())
-        edges = tree.root_edges()
+        edges = tree.edges_of(0)
         return int(edges["visits"].min())
 
     assert least(20.0) > least(0.0)
@@ -83,7 +84,7 @@ def test_noise_alone_leaves_actions_that_forcing_looks_into():
 def test_the_most_visited_action_loses_nothing_and_no_other_gains():
     tree = make_tree("connect_four", FORCED)
     result = run(tree, HashEvaluator())
-    visits = by_action(tree.root_edges()["action"], tree.root_edges()["visits"])
+    visits = by_action(tree.edges_of(0)["action"], tree.edges_of(0)["visits"])
     target = by_action(result.actions, result.visits)
     assert max(target.values()) == max(visits.values())
     assert all(count <= visits[action] for action, count in target.items())

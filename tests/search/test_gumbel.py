@@ -2,52 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, searched
 from naive_gumbel import NaiveGumbel
-from naive_mcts import hashed_evaluation
+from naive_mcts import listed
+from test_search import subtree_of_node
+from twice import NAME as TWICE
 
 from games import get_game
 from protocol.records import SHARES
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluation, UniformEvaluator
-from search.gumbel import RootScores, halving_schedule, integer_shares
-from search.gumbel_tree import GumbelTree
 from search.leaf_batch import Leaf
-from search.mcts import SearchResult, search
 from search.moves import choose_action
+from search.result import SearchResult
+from search.selection.halving import RootScores, halving_schedule, integer_shares
 from search.settings import resolve
-from search.tree import SearchTree
-from search.trees import tree_for
+from search.tree import SearchTree, tree_for
 
 GUMBEL = SelfPlaySettings(simulations=32, root="gumbel")
 QUIET = replace(GUMBEL, root_noise=0.0)
 
 
-class HashEvaluator:
-    version = 7
-
-    async def evaluate(self, leaf: Leaf) -> Evaluation:
-        return Evaluation(*hashed_evaluation(leaf.features, leaf.actions))
-
-
-class Bandit:
+class Bandit(LeafByLeaf):
     """Knows of no action that it is better; but who has a stone on cell `best` is 0.8 up."""
 
-    version = 0
-
     def __init__(self, best: int) -> None:
+        super().__init__()
         self.cell = np.uint64(1 << best)
 
-    async def evaluate(self, leaf: Leaf) -> Evaluation:
+    def answer(self, leaf: Leaf) -> Answer:
         count, (own, others) = len(leaf.actions), leaf.features[:2]
         value = 0.8 if own & self.cell else (-0.8 if others & self.cell else 0.0)
-        return Evaluation(np.full(count, 1 / count, np.float32), value)
+        return np.full(count, 1 / count, np.float32), value
 
 
 def make_tree(name: str, settings: SelfPlaySettings = QUIET, moves: str = "", seed: int = 5) -> SearchTree:
@@ -59,14 +50,10 @@ def make_tree(name: str, settings: SelfPlaySettings = QUIET, moves: str = "", se
     return tree
 
 
-def run(tree: SearchTree, evaluator: object = None, *, is_cheap: bool = False) -> SearchResult:
-    async def main() -> SearchResult:
-        return await search(tree, evaluator or UniformEvaluator(), is_cheap=is_cheap)  # type: ignore[arg-type]
-
-    return asyncio.run(main())
+run = searched
 
 
-@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", TWICE])
 @pytest.mark.parametrize("root_noise", [0.0, 1.0])
 def test_visits_and_the_improved_policy_equal_those_of_the_slow_twin(name: str, root_noise: float) -> None:
     for simulations in (3, 40, 211):
@@ -77,6 +64,7 @@ def test_visits_and_the_improved_policy_equal_those_of_the_slow_twin(name: str, 
         twin = NaiveGumbel(tree.game, tree.settings, [tree.state.copy()])
         expected = twin.run_gumbel(simulations, root.noise)
         assert {int(a): int(n) for a, n in zip(root.actions, root.visits, strict=True) if n} == expected
+        assert subtree_of_node(tree, 0) == listed(twin.root)
         np.testing.assert_allclose(root.policy, twin.improved(twin.root), atol=1e-4)
         np.testing.assert_allclose(root.values, twin.completed(twin.root), atol=1e-5)
 
@@ -177,12 +165,12 @@ def test_a_search_begins_with_a_fresh_root_after_each_move() -> None:
         assert (tree.kept, tree.is_expanded) == (0, False)
 
 
-def test_arrays_that_are_too_small_grow_without_changing_the_search() -> None:
+def test_a_forest_that_is_too_small_grows_without_changing_the_search() -> None:
     roomy, tight = make_tree("connect_four"), make_tree("connect_four")
-    tight._nodes, tight._edges = tight._nodes[:3].copy(), tight._edges[:22].copy()
-    tight._bundle_arrays()
+    tight.forest._resize(1, 3, 22)
     expected, result = run(roomy, HashEvaluator()), run(tight, HashEvaluator())
     assert result.visits.tolist() == expected.visits.tolist()
+    assert tight.forest.arrays.nodes.shape[1] > 3
 
 
 def scores(visits: list[int], values: list[float], noise: list[float]) -> SearchResult:
@@ -213,10 +201,10 @@ def test_a_cheap_search_draws_from_the_improved_policy_of_what_it_visited() -> N
 
 
 def test_a_cheap_search_has_its_own_simulations_and_no_noise() -> None:
-    for root, kind in (("puct", SearchTree), ("gumbel", GumbelTree)):
+    for root in ("puct", "gumbel"):
         settings = replace(GUMBEL, root=root, cheap_simulations=9)
         one, other = (make_tree("connect_four", settings, seed=seed) for seed in (1, 2))
-        assert type(one) is kind
+        assert one.forest.selection.__name__ == f"search.selection.{root}"
         result = run(one, HashEvaluator(), is_cheap=True)
         assert (int(result.visits.sum()), result.is_target) == (9, False)
         assert result.visits.tolist() == run(other, HashEvaluator(), is_cheap=True).visits.tolist()

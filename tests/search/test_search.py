@@ -7,58 +7,49 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from naive_mcts import NaiveSearch, hashed_evaluation
+from leaf_by_leaf import HashEvaluator, searched
+from naive_mcts import NaiveSearch, hashed_evaluation, listed
+from twice import NAME as TWICE
 
 from games import GAME_NAMES, get_game
 from games.spec import PLY_CAP
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluation, LocalEvaluator, UniformEvaluator
-from search.leaf_batch import Evaluations, Leaf, LeafBatch
-from search.mcts import SearchResult, search
+from search.evaluator import LocalEvaluator
+from search.leaf_batch import Evaluations, LeafBatch
+from search.mcts import search
 from search.moves import choose_action
+from search.pool import SearchPool
+from search.result import SearchResult
 from search.settings import resolve
-from search.tree import SearchTree
-from search.trees import tree_for
+from search.tree import SearchTree, tree_for
 
 QUIET = SelfPlaySettings(simulations=80, root_noise=0.0)
 
 
-class HashEvaluator:
-    """Answers each leaf by a hash of its input, at once."""
-
-    version = 7
-
-    async def evaluate(self, leaf: Leaf) -> Evaluation:
-        return Evaluation(*hashed_evaluation(leaf.features, leaf.actions))
-
-
 def make_tree(name: str, settings: SelfPlaySettings = QUIET, moves: str = "", start: str = "") -> SearchTree:
     game = get_game(name)
-    tree = SearchTree(game, resolve(settings, game), np.random.default_rng(5))
+    tree = tree_for(game, resolve(settings, game), np.random.default_rng(5))
     tree.reset(game.notation.state_from_text(start))
     for move in moves.split():
         tree.advance(game.notation.action_from_text(tree.state, move))
     return tree
 
 
-def run(tree: SearchTree, evaluator: object = None) -> SearchResult:
-    async def main() -> SearchResult:
-        return await search(tree, evaluator or UniformEvaluator())
-
-    return asyncio.run(main())
+run = searched
 
 
-@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("name", [*GAME_NAMES, TWICE])
 @pytest.mark.parametrize("fpu", ["reduction", "absolute"])
-def test_visits_equal_those_of_the_slow_twin(name, fpu):
-    tree = make_tree(name, replace(QUIET, fpu=fpu))
-    twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
+def test_trees_equal_those_of_the_slow_twin_node_by_node(name, fpu):
+    """Also in a game in which a player moves twice."""
     for simulations in (80, 333):
         tree = make_tree(name, replace(QUIET, fpu=fpu, simulations=simulations))
+        twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
         result = run(tree, HashEvaluator())
         expected = twin.run(simulations)
         assert dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True)) == expected
-        twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
+        assert subtree_of_node(tree, 0) == listed(twin.root)
+        assert float(tree.state_of_search["root_value_sum"]) == float(twin.root_value_sum)
 
 
 @pytest.mark.parametrize("name", GAME_NAMES)
@@ -77,17 +68,16 @@ def test_compaction_keeps_every_edge_of_the_subtree():
     tree = make_tree("connect_four")
     result = run(tree, HashEvaluator())
     action = int(result.actions[np.argmax(result.visits)])
-    before = subtree(tree, int(np.flatnonzero(tree._edges["action"][:7] == action)[0]))
+    before = subtree(tree, int(np.flatnonzero(tree.edges_of(0)["action"] == action)[0]))
     tree.advance(action)
     assert subtree_of_node(tree, 0) == before
 
 
 def subtree(tree, edge):
-    return subtree_of_node(tree, int(tree._edges[edge]["child"]))
+    return subtree_of_node(tree, int(tree.edges_of(0)[edge]["child"]))
 
 
 def subtree_of_node(tree, node):
-    first, count = tree._nodes[node]
     return [
         (
             int(e["action"]),
@@ -96,17 +86,16 @@ def subtree_of_node(tree, node):
             float(e["value_sum"]),
             subtree_of_node(tree, int(e["child"])) if e["child"] >= 0 else int(e["child"]),
         )
-        for e in tree._edges[first : first + count].copy()
+        for e in tree.edges_of(node).copy()
     ]
 
 
-def test_arrays_that_are_too_small_grow_without_changing_the_search():
+def test_a_forest_that_is_too_small_grows_without_changing_the_search():
     roomy, tight = make_tree("connect_four"), make_tree("connect_four")
-    tight._nodes, tight._edges = tight._nodes[:3].copy(), tight._edges[:22].copy()
-    tight._bundle_arrays()
+    tight.forest._resize(1, 3, 22)
     expected, result = run(roomy, HashEvaluator()), run(tight, HashEvaluator())
     assert result.visits.tolist() == expected.visits.tolist()
-    assert len(tight._nodes) > 3
+    assert tight.forest.arrays.nodes.shape[1] > 3
 
 
 @pytest.mark.parametrize("name", GAME_NAMES)
@@ -203,10 +192,9 @@ def test_the_ply_cap_ends_search_lines_and_the_game_as_a_draw():
 
 def test_root_noise_mixes_a_distribution_into_the_priors():
     tree = make_tree("connect_four", replace(QUIET, root_noise=0.25))
-    tree.root_leaf()
     tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
     tree.begin()
-    priors = tree._edges["prior"][:7]
+    priors = tree.edges_of(0)["prior"]
     assert priors.sum() == pytest.approx(1, abs=1e-5)
     assert (priors >= 0.75 / 7 - 1e-6).all()
     assert len(np.unique(priors)) == 7
@@ -243,7 +231,7 @@ def test_the_local_evaluator_batches_over_games_and_answers_each_its_own():
     async def many() -> tuple[list[SearchResult], int]:
         evaluator = LocalEvaluator(infer, max_rows=8)
         trees = [make_tree("tic_tac_toe", moves=move) for move in "123456789"]
-        results = await asyncio.gather(*(search(tree, evaluator) for tree in trees))
+        results = await asyncio.gather(*(search(tree, SearchPool(tree.forest, evaluator)) for tree in trees))
         evaluator.close()
         return results, evaluator.version
 

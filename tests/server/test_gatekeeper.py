@@ -25,7 +25,7 @@ from server import gatekeeper
 from server.app import App
 from server.config import ServerConfig
 from server.gate import GateState, Play
-from server.gatekeeper import Gatekeeper, GateSettings, evaluation_settings, gate_command, read_state
+from server.gatekeeper import Gatekeeper, GateSettings, gate_command, gate_settings, read_state
 from server.weights import WeightsStore
 
 SETTINGS = resolve(SelfPlaySettings(simulations=4, history=1), get_game("tic_tac_toe"))
@@ -219,13 +219,13 @@ def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
 
 def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
     noisy = SelfPlaySettings(root="gumbel", simulations=32, random_share=0.3, random_plies=4, history=1)
-    found = evaluation_settings(resolve(noisy, GAME))
+    found = gate_settings(resolve(noisy, GAME))
     assert (found.root, found.simulations, found.root_noise, found.temperature) == ("gumbel", 32, 0.0, 0.0)
     assert found.random_share == found.cheap_probability == found.start_share == 0.0
     assert resolve(found, GAME).root_noise == 0.0
-    assert evaluation_settings(noisy, 100).simulations == 100
+    assert gate_settings(noisy, 100).simulations == 100
     chosen = replace(noisy, root="puct", exploration="ucb", c_puct=2.0, final_move="secure")
-    found = evaluation_settings(chosen)
+    found = gate_settings(chosen)
     assert (found.exploration, found.c_puct, found.final_move) == ("ucb", 2.0, "secure")
 
 

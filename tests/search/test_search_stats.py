@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_insight import naive_differs, naive_kl
+from leaf_by_leaf import HashEvaluator
+from leaf_by_leaf import searched as searched_by
 from naive_mcts import hashed_evaluation
+from naive_search_stats import naive_differs, naive_kl
 
 from games import get_game
 from protocol.settings import SelfPlaySettings
-from search.evaluator import Evaluation
-from search.insight import NetView, insight
-from search.leaf_batch import Leaf
-from search.mcts import SearchResult, search
+from search.result import SearchResult
+from search.search_stats import NetView, search_stats
 from search.settings import resolve
-from search.tree import SearchTree
-from search.trees import tree_for
+from search.tree import SearchTree, tree_for
 
 GAME = get_game("connect_four")
 SETTINGS = SelfPlaySettings(simulations=60, root_noise=0.25)
@@ -39,23 +37,14 @@ def test_agrees_with_the_slow_twin(moves: list[tuple[int, float]], order: list[i
     priors = {action: float(np.float32(prior)) for action, (_, prior) in zip(actions, moves, strict=True)}
     view = NetView(np.array(actions, np.uint16), np.array(list(priors.values()), np.float32), 0.5)
     counts = np.array(list(visits.values()), np.int32)
-    found = insight(view, np.array(list(visits), np.uint16), counts, (2.0, 3))
+    found = search_stats(view, np.array(list(visits), np.uint16), counts, (2.0, 3))
     assert found.kl == pytest.approx(naive_kl(visits, priors), rel=1e-5, abs=1e-6)
     assert found.differs == naive_differs(visits, priors)
     assert (found.value, found.mean_depth, found.max_depth) == (0.5, 2.0, 3)
 
 
-class HashEvaluator:
-    """Answers each leaf by a hash of its input, at once."""
-
-    version = 7
-
-    async def evaluate(self, leaf: Leaf) -> Evaluation:
-        return Evaluation(*hashed_evaluation(leaf.features, leaf.actions))
-
-
 def searched(tree: SearchTree, *, is_cheap: bool = False) -> SearchResult:
-    return asyncio.run(search(tree, HashEvaluator(), is_cheap=is_cheap))
+    return searched_by(tree, HashEvaluator(), is_cheap=is_cheap)
 
 
 def fresh_tree(**changes: object) -> SearchTree:
@@ -82,11 +71,16 @@ def test_a_search_is_compared_with_the_network_without_noise(changes: dict[str, 
         priors, value = said_by_the_network(tree)
         result = searched(tree, is_cheap=ply % 3 == 1)
         visits = dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True))
-        assert result.insight is not None
-        assert result.insight.kl == pytest.approx(naive_kl(visits, priors), rel=1e-4)
-        assert result.insight.differs == naive_differs(visits, priors)
-        assert result.insight.value == pytest.approx(value, abs=1e-5)
+        assert result.stats is not None
+        assert result.stats.kl == pytest.approx(naive_kl(visits, priors), rel=1e-4)
+        assert result.stats.differs == naive_differs(visits, priors)
+        assert result.stats.value == pytest.approx(value, abs=1e-5)
         tree.advance(int(result.actions[0]))
+
+
+def all_visits(tree: SearchTree) -> int:
+    """Of all edges of the tree."""
+    return sum(int(tree.edges_of(node)["visits"].sum()) for node in range(tree.node_count))
 
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
@@ -94,16 +88,14 @@ def test_depths_are_those_of_all_paths(root: str) -> None:
     """Each simulation leaves a visit on every edge of its path, so their sum is that of the depths."""
     tree = fresh_tree(root=root, simulations=200)
     result = searched(tree)
-    nodes, edges = tree._nodes, tree._edges[: int(tree._control["edges"])]
 
     def deepest(node: int) -> int:
-        first, count = nodes[node]
-        tried = [edge for edge in edges[first : first + count] if edge["visits"]]
+        tried = [edge for edge in tree.edges_of(node) if edge["visits"]]
         return max((1 + (deepest(edge["child"]) if edge["child"] >= 0 else 0) for edge in tried), default=0)
 
-    assert result.insight is not None
-    assert result.insight.mean_depth == edges["visits"].sum() / 200
-    assert result.insight.max_depth == deepest(0) > 2
+    assert result.stats is not None
+    assert result.stats.mean_depth == all_visits(tree) / 200
+    assert result.stats.max_depth == deepest(0) > 2
 
 
 def test_depths_are_of_the_new_simulations_only() -> None:
@@ -111,12 +103,12 @@ def test_depths_are_of_the_new_simulations_only() -> None:
     tree = fresh_tree()
     tree.advance(int(searched(tree).actions[3]))
     kept = tree.kept
-    before = int(tree._edges["visits"][: int(tree._control["edges"])].sum())
+    before = all_visits(tree)
     result = searched(tree)
-    after = int(tree._edges["visits"][: int(tree._control["edges"])].sum())
+    after = all_visits(tree)
     assert kept > 0
-    assert result.insight is not None
-    assert result.insight.mean_depth == (after - before) / 60
+    assert result.stats is not None
+    assert result.stats.mean_depth == (after - before) / 60
 
 
 def test_a_win_in_one_is_compared_with_its_prior() -> None:
@@ -126,8 +118,8 @@ def test_a_win_in_one_is_compared_with_its_prior() -> None:
         tree.advance(move)
     priors, value = said_by_the_network(tree)
     result = searched(tree)
-    assert result.insight is not None
-    assert result.insight.kl == pytest.approx(-np.log(priors[0] / sum(priors.values())), rel=1e-5)
-    assert result.insight.differs == (priors[0] < max(priors.values()))
-    assert result.insight.value == pytest.approx(value, abs=1e-6)
-    assert (result.insight.mean_depth, result.insight.max_depth) == (1.0, 1)
+    assert result.stats is not None
+    assert result.stats.kl == pytest.approx(-np.log(priors[0] / sum(priors.values())), rel=1e-5)
+    assert result.stats.differs == (priors[0] < max(priors.values()))
+    assert result.stats.value == pytest.approx(value, abs=1e-6)
+    assert (result.stats.mean_depth, result.stats.max_depth) == (1.0, 1)

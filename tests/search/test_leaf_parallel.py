@@ -7,44 +7,49 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_search import QUIET, HashEvaluator, make_tree, run, subtree_of_node
+from leaf_by_leaf import HashEvaluator
+from test_search import QUIET, make_tree, run, subtree_of_node
 
 from games import GAME_NAMES, get_game
-from search.evaluator import Evaluation, UniformEvaluator
-from search.gathered import Interrupt, Limits, search_gathered, wanted_leaves
-from search.gathered_tree import GatheredTree
-from search.leaf_batch import Leaf
+from search.evaluator import UniformEvaluator, evaluate
+from search.leaf_batch import LeafBatch, Reply
+from search.leaf_parallel import Interrupt, Limits, ParallelTree, search_parallel
 from search.settings import resolve
 
 
-def make_gathered(
+def make_parallel(
     name: str, moves: str = "", start: str = "", nodes: int = 4000, leaves: int = 16
-) -> GatheredTree:
+) -> ParallelTree:
     game = get_game(name)
     settings = resolve(replace(QUIET, simulations=1), game)
-    tree = GatheredTree(game, settings, np.random.default_rng(0), max_nodes=nodes, max_leaves=leaves)
+    tree = ParallelTree(game, settings, np.random.default_rng(0), max_nodes=nodes, max_leaves=leaves)
     tree.reset(game.notation.state_from_text(start))
     for move in moves.split():
         tree.advance(game.notation.action_from_text(tree.state, move))
     return tree
 
 
-def search_it(tree: GatheredTree, evaluator: object = None, **limits: object) -> None:
+def search_it(tree: ParallelTree, evaluator: object = None, **limits: object) -> None:
     evaluator = evaluator or HashEvaluator()
 
     async def main() -> None:
         if not tree.is_expanded:
-            tree.expand_root(*await evaluator.evaluate(tree.root_leaf()))
-        await search_gathered(tree, evaluator, Limits(**limits))
+            await expand(tree, evaluator)
+        await search_parallel(tree, evaluator, Limits(**limits))
 
     asyncio.run(main())
 
 
-def check_counts(tree: GatheredTree) -> None:
+async def expand(tree: ParallelTree, evaluator: object) -> None:
+    answer = await evaluate(evaluator, LeafBatch.of(tree.root_leaf()))
+    tree.expand_root(answer.priors, float(answer.values[0]))
+
+
+def check_counts(tree: ParallelTree) -> None:
     """Every expanded edge was visited once for itself and once for each visit below; nothing is in flight."""
-    assert tree._in_flight.sum() == 0
     assert tree.root_visit_count == 1 + tree.edges_of(0)["visits"].sum()
     for node in range(tree.node_count):
+        assert not tree.edges_of(node)["in_flight"].any()
         for edge in tree.edges_of(node).copy():
             if edge["child"] >= 0:
                 assert edge["visits"] == 1 + tree.edges_of(int(edge["child"]))["visits"].sum()
@@ -54,17 +59,17 @@ def check_counts(tree: GatheredTree) -> None:
 
 @pytest.mark.parametrize("name", GAME_NAMES)
 def test_one_leaf_at_a_time_is_the_one_leaf_search_exactly(name):
-    gathered, plain = make_gathered(name, leaves=1), make_tree(name, replace(QUIET, simulations=700))
-    search_it(gathered, simulations=700)
+    parallel, plain = make_parallel(name, leaves=1), make_tree(name, replace(QUIET, simulations=700))
+    search_it(parallel, simulations=700)
     result = run(plain, HashEvaluator())
-    assert gathered.simulations == 700
-    assert subtree_of_node(gathered, 0) == subtree_of_node(plain, 0)
-    assert gathered.root_value() == result.value
+    assert parallel.simulations == 700
+    assert subtree_of_node(parallel, 0) == subtree_of_node(plain, 0)
+    assert parallel.root_value() == result.value
 
 
 @pytest.mark.parametrize("name", GAME_NAMES)
 def test_visits_add_up_with_many_leaves_in_flight_and_over_moves(name):
-    tree = make_gathered(name)
+    tree = make_parallel(name)
     for _ in range(3):
         before = tree.kept
         search_it(tree, simulations=600)
@@ -74,72 +79,89 @@ def test_visits_add_up_with_many_leaves_in_flight_and_over_moves(name):
     check_counts(tree)
 
 
-def test_leaves_in_flight_are_all_different_and_few_in_a_small_tree():
-    assert [wanted_leaves(visits, 16) for visits in (1, 31, 64, 10**6)] == [1, 1, 2, 16]
-    tree = make_gathered("chess")
+def gathered(tree: ParallelTree) -> LeafBatch:
+    """The first leaves of another search."""
+    tree.start_search(100)
+    leaves = tree.gather()
+    tree.give_up()
+    return leaves
+
+
+@pytest.mark.parametrize(("simulations", "rows"), [(1, 1), (30, 1), (63, 2), (95, 3), (500, 4)])
+def test_a_small_tree_has_few_leaves_in_flight_and_no_tree_more_than_it_may(simulations, rows):
+    """One for every 32 visits of the root."""
+    tree = make_parallel("chess", leaves=4)
+    search_it(tree, simulations=simulations)
+    assert gathered(tree).rows == rows
+
+
+def test_leaves_in_flight_are_all_different():
+    tree = make_parallel("chess")
     search_it(tree, simulations=500)
     tree.start_search(100)
-    leaves = tree.gather(16)
-    assert len({leaf.features.tobytes() for leaf in leaves}) == len(leaves) > 4
+    leaves = tree.gather()
+    assert len({words.tobytes() for words in leaves.features}) == leaves.rows > 4
+    assert len(leaves.actions) == leaves.counts.sum()
     tree.give_up()
     assert (tree.remaining, tree.simulations) == (100, 0)
     check_counts(tree)
 
 
 def test_a_leaf_that_is_in_flight_already_is_not_taken_again():
-    tree = make_gathered("tic_tac_toe", "1 2 3 5 4 6 8")  # two moves are left
+    tree = make_parallel("tic_tac_toe", "1 2 3 5 4 6 8")  # two moves are left
     search_it(tree, simulations=1)
-    tree.start_search(10)
-    assert len(tree.gather(16)) <= 1
-    tree.give_up()
+    assert gathered(tree).rows <= 1
+    search_it(tree, simulations=100)
+    assert gathered(tree).rows <= 1
 
 
 class DeadEvaluator(HashEvaluator):
     """Answers so many leaves, then never again."""
 
     def __init__(self, answers: int) -> None:
+        super().__init__()
         self.answers = answers
         self.silent = asyncio.Event()
 
-    async def evaluate(self, leaf: Leaf) -> Evaluation:
-        self.answers -= 1
+    def submit(self, batch: LeafBatch, reply: Reply) -> None:
+        self.answers -= batch.rows
         if self.answers < 0:
             self.silent.set()
-            await asyncio.Future()
-        return await super().evaluate(leaf)
+        else:
+            super().submit(batch, reply)
 
 
 def test_an_interrupt_and_a_deadline_end_a_search_whose_evaluator_hangs():
     async def main() -> None:
-        tree, evaluator, interrupt = make_gathered("chess"), DeadEvaluator(100), Interrupt()
-        tree.expand_root(*await evaluator.evaluate(tree.root_leaf()))
-        searching = asyncio.ensure_future(search_gathered(tree, evaluator, Limits(), interrupt))
+        tree, evaluator, interrupt = make_parallel("chess"), DeadEvaluator(100), Interrupt()
+        await expand(tree, evaluator)
+        searching = asyncio.ensure_future(search_parallel(tree, evaluator, Limits(), interrupt))
         await evaluator.silent.wait()
         interrupt.stop()
         await searching
         assert 0 < tree.simulations < 100
         check_counts(tree)
-        await search_gathered(tree, evaluator, Limits(until=asyncio.get_running_loop().time() + 0.01))
+        await search_parallel(tree, evaluator, Limits(until=asyncio.get_running_loop().time() + 0.01))
         check_counts(tree)
 
     asyncio.run(main())
 
 
 def test_only_allowed_root_moves_are_looked_at_and_all_again_afterwards():
-    tree = make_gathered("chess")
+    tree = make_parallel("chess")
     game = tree.game
     allowed = tuple(game.notation.action_from_text(tree.state, move) for move in ("a2a3", "g1f3"))
     search_it(tree, simulations=200, allowed=allowed)
-    actions, visits = tree.root_visits()
+    actions, visits = tree.edges_of(0)["action"], tree.edges_of(0)["visits"]
     assert visits[np.isin(actions, allowed)].sum() == 200 == visits.sum()
     search_it(tree, simulations=400)
-    assert (tree.root_visits()[1] > 0).sum() > 2
+    assert (tree.edges_of(0)["visits"] > 0).sum() > 2
     with pytest.raises(ValueError, match="legal"):
         tree.start_search(1, (4671,))
 
 
 def test_a_full_tree_stops_growing_and_says_so():
-    tree = make_gathered("chess", nodes=50)
+    tree = make_parallel("chess", nodes=50)
     search_it(tree)
     assert tree.is_full
     assert tree.node_count == 50
@@ -165,14 +187,14 @@ def minimax(game, state):
 
 @pytest.mark.parametrize("moves", ["1 2 3 5", "1 5 9 2", "1 2 5", "1 9 3 2", "5 2 4 6", "1 5 2 3 7 4"])
 def test_what_is_proven_is_what_looking_at_everything_finds(moves):
-    tree = make_gathered("tic_tac_toe", moves)
+    tree = make_parallel("tic_tac_toe", moves)
     search_it(tree, simulations=20_000)
     value, plies = minimax(tree.game, tree.state.copy())
     assert (np.sign(tree.proof), abs(tree.proof)) == (value, plies if value else 0)
 
 
 def test_a_proof_survives_the_move_that_was_played_and_ends_a_search_that_asks_for_it():
-    tree = make_gathered("tic_tac_toe", "1 2 3 5")  # 2-5-8 must be met; then first wins or draws
+    tree = make_parallel("tic_tac_toe", "1 2 3 5")  # 2-5-8 must be met; then first wins or draws
     search_it(tree, simulations=20_000)
     before = {int(e["action"]): p for e, p in zip(tree.edges_of(0), tree.edge_proofs(0), strict=True)}
     action = next(a for a, proof in before.items() if proof < 0)
@@ -184,13 +206,13 @@ def test_a_proof_survives_the_move_that_was_played_and_ends_a_search_that_asks_f
 
 @pytest.mark.parametrize("start", ["6k1/5ppp/8/8/8/8/8/R6K w - - 0 1", "r6k/8/8/8/8/8/5PPP/6K1 b - - 0 1"])
 def test_a_mate_in_one_is_known_at_once(start):
-    tree = make_gathered("chess", start=start)
+    tree = make_parallel("chess", start=start)
     search_it(tree, simulations=100, stop_when_proven=True)
     assert (tree.proof, tree.simulations) == (1, 0)
     assert tree.edges_of(0)["visits"][np.argmax(tree.edge_proofs(0))] == 1
 
 
 def test_a_mate_in_two_is_found_and_counted_in_plies():
-    tree = make_gathered("chess", start="7k/8/8/8/8/8/R7/1R5K w - - 0 1")
+    tree = make_parallel("chess", start="7k/8/8/8/8/8/R7/1R5K w - - 0 1")
     search_it(tree, UniformEvaluator(), simulations=3500, stop_when_proven=True)
     assert tree.proof == 3

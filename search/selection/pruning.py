@@ -2,7 +2,7 @@
 
 KataGo, "Accelerating Self-Play Learning in Go" (arXiv 1902.10565), section 3.2, which subtracts forced
 playouts; that PUCT is asked afterwards how many visits it would have wanted, whether or not any were forced,
-is how KataGo's later code does it. The forcing itself is `forced_edge` of `search.kernel`.
+is how KataGo's later code does it. The forcing itself is `forced_edge` of `search.selection.puct`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def pruned(
 
 
 def exploration_term(settings: SelfPlaySettings, prior: float, parent_visits: int, visits: int) -> float:
-    """What PUCT adds to a value, as `best_edge` of `search.kernel` computes it."""
+    """What PUCT adds to a value, as `best_edge` of `search.selection.puct` computes it."""
     if settings.exploration == "ucb":
         return settings.c_puct * prior * math.sqrt(math.log(1.0 + parent_visits) / (1.0 + visits))
     c_puct = settings.c_puct

@@ -1,0 +1,57 @@
+"""The rules of a game as jitted code outside `games/` imports them; `games.jit.bind` puts a game's own here.
+
+What each does is said in `games.spec.Rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import Game, Line, State
+
+Actions = npt.NDArray[np.uint16]
+Words = npt.NDArray[np.uint64]
+
+
+def side_to_move(state: State) -> int:
+    raise _unbound()
+
+
+def legal_actions(line: Line, n: int, actions: Actions) -> int:
+    raise _unbound()
+
+
+def play(parent: State, action: int, child: State) -> None:
+    raise _unbound()
+
+
+def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
+    raise _unbound()
+
+
+def encode(line: Line, n: int, history: int, words: Words) -> None:
+    raise _unbound()
+
+
+END_VALUES: npt.NDArray[np.int8] = np.zeros(0, np.int8)
+"""[reasons] value of each end reason, for the side to move."""
+
+
+def _unbound() -> RuntimeError:
+    return RuntimeError("this is bound to the rules of a game by games.jit.bind")
+
+
+def bindings(game: Game) -> list[tuple[Any, Any]]:
+    """What `games.jit.bind` needs to put the rules of `game` in the place of these stubs."""
+    rules = game.rules
+    return [
+        (side_to_move, rules.side_to_move),
+        (legal_actions, rules.legal_actions),
+        (play, rules.play),
+        (end_reason, rules.end_reason),
+        (encode, rules.encode),
+        (END_VALUES, np.array([reason.value for reason in game.end_reasons], dtype=np.int8)),
+    ]

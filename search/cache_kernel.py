@@ -1,0 +1,79 @@
+"""Evaluations are kept for a while: the next search looks at many positions that the last one looked at.
+
+A bounded table: buckets of WAYS entries, chosen by a hash of 128 bits, and a ring with the priors, in which
+the newest overwrite the oldest. The hash is over the whole input of the network *and* the legal actions,
+over which the priors are. (The features alone do not tell them: chess with one position of history does not
+see that a pawn may be taken en passant.) `tests/search/naive_cache.py` is the slow twin.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from games.jit import kernel
+
+WAYS = 4
+NOTHING = -1
+START_1, START_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+TIMES_1, TIMES_2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
+S29, S32 = np.uint64(29), np.uint64(32)
+
+
+@kernel
+def write_key(words: Any, actions: Any, count: int, pending: Any) -> None:
+    """Write the key of features `words` with `count` legal `actions` to a PENDING."""
+    one, two = START_1, START_2 ^ np.uint64(count)
+    for i in range(len(words) + count):
+        word = words[i] if i < len(words) else np.uint64(actions[i - len(words)])
+        one = (one ^ word) * TIMES_1
+        one ^= one >> S32
+        two = (two ^ word) * TIMES_2
+        two ^= two >> S29
+    pending.key_1 = one
+    pending.key_2 = two
+
+
+@kernel
+def find(entries: Any, written: int, room: int, pending: Any) -> int:
+    """The way, in the bucket of a PENDING's key, of the entry for it; NOTHING if there is none.
+
+    `written` priors have gone into a ring of `room`.
+    """
+    bucket = int(pending.key_1 % np.uint64(len(entries)))
+    for way in range(WAYS):
+        entry = entries[bucket, way]
+        if entry.key_1 == pending.key_1 and entry.key_2 == pending.key_2 and entry.count == pending.count:
+            return way if entry.place >= 0 and written - entry.place <= room else NOTHING
+    return NOTHING
+
+
+@kernel
+def keep(entries: Any, ring: Any, cache: Any, pending: Any, priors: Any, value: float) -> None:
+    """Enter the evaluation of a PENDING (`cache`: CACHE[1]), in place of the oldest entry of its bucket."""
+    count, room = len(priors), len(ring)
+    if count > room or find(entries, cache[0].written, room, pending) != NOTHING:
+        return
+    bucket = int(pending.key_1 % np.uint64(len(entries)))
+    way = 0
+    for other in range(WAYS):
+        same = entries[bucket, other].key_1 == pending.key_1 and entries[bucket, other].key_2 == pending.key_2
+        if same:
+            way = other
+            break
+        if entries[bucket, other].place < entries[bucket, way].place:
+            way = other
+    begin = cache[0].written
+    left = room - begin % room
+    if count > left:  # the priors of one position stand in one piece
+        begin += left
+    for i in range(count):
+        ring[begin % room + i] = priors[i]
+    cache[0].written = begin + count
+    entry = entries[bucket, way]
+    entry.key_1 = pending.key_1
+    entry.key_2 = pending.key_2
+    entry.place = begin
+    entry.value = value
+    entry.count = count

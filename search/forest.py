@@ -1,0 +1,238 @@
+"""All search trees of a process that are searched alike: slots of common arrays, and their compiled kernels.
+
+Every tree has a fixed room, so that nothing is copied in the normal path; the system hands out the memory of
+that room only as it is used. When a tree needs more, all of them get more (rare: a game with far more legal
+actions than usual).
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import Game
+from protocol.settings import SelfPlaySettings
+from search.cache_kernel import WAYS
+from search.compiled import kernels_for
+from search.layout import (
+    CACHE,
+    EDGE,
+    ENTRY,
+    NODE,
+    PENDING,
+    ROW,
+    SETTINGS,
+    STATE,
+    STEP,
+    ForestArrays,
+    Outbox,
+    Tree,
+)
+from search.selection import selection
+
+KEPT_TREES = 2
+"""A subtree of more than this many times `simulations` nodes is dropped, which bounds memory."""
+SPARE = 1.3
+"""Edges reserved for each node, in units of the game's mean number of legal actions."""
+
+
+class Forest:
+    """Trees for `settings` (resolved by `search.settings.resolve`), at first `slots` of them.
+
+    `leaves`: of one tree in flight, at most. `max_nodes`: evaluated positions of each tree, which then never
+    grows and keeps any subtree (for engines); 0: as many as a search of these settings needs. `cache`:
+    evaluations that are kept, 0: none.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        settings: SelfPlaySettings,
+        slots: int = 1,
+        *,
+        leaves: int = 1,
+        max_nodes: int = 0,
+        cache: int = 0,
+    ) -> None:
+        self.game, self.settings = game, settings
+        self.selection = selection(settings.root)
+        self.kernels = kernels_for(game.name, settings.root)
+        self.leaves = leaves
+        self.is_fixed = max_nodes > 0
+        self.alphas = np.full(game.max_legal, settings.dirichlet_alpha)
+        self._free: list[int] = []
+        self.generation = 0
+        """Counts how often the arrays were replaced by larger ones."""
+        nodes = max(2, max_nodes) if max_nodes else self._nodes_needed()
+        spare = 1.0 if max_nodes else SPARE
+        edges = nodes * int(game.mean_legal * spare) + leaves * game.max_legal
+        self._cache = _cache(cache, game)
+        self._symmetries = _symmetries(game, wanted=settings.evaluation_symmetry)
+        self.arrays = self._reserve(0, nodes, edges)
+        self.outbox = self._outbox(0)
+        self.add_slots(slots)
+
+    # ---- Slots --------------------------------------------------------------------------------
+
+    @property
+    def slots(self) -> int:
+        return len(self.arrays.states)
+
+    def add_slots(self, more: int) -> None:
+        """Room for so many more trees."""
+        slots = self.slots
+        self._resize(slots + more, self.arrays.nodes.shape[1], self.arrays.edges.shape[1])
+        self._free.extend(reversed(range(slots, slots + more)))
+
+    def take_slot(self) -> int:
+        """A slot for one more tree; the forest grows if none is free."""
+        if not self._free:
+            self.add_slots(max(1, self.slots // 2))
+        return self._free.pop()
+
+    def release(self, slot: int) -> None:
+        """The tree is needed no more; leaves of it that are in flight are forgotten."""
+        self.give_up(slot)
+        self._free.append(slot)
+
+    def give_up(self, slot: int) -> None:
+        """Nothing will be heard of the leaves of this tree that are in flight."""
+        arrays = self.arrays
+        state = arrays.states[slot : slot + 1]
+        self.kernels.give_up(arrays.edges[slot], arrays.paths[slot], arrays.pending[slot], state)
+
+    def tree(self, slot: int) -> Tree:
+        """The arrays of one tree, good until `generation` changes."""
+        arrays = self.arrays
+        return Tree(
+            arrays.parameters,
+            arrays.states[slot : slot + 1],
+            arrays.nodes[slot],
+            arrays.edges[slot],
+            arrays.root_noise[slot],
+            arrays.plan[slot],
+        )
+
+    def grow(self) -> None:
+        """Half as much room again for the nodes and edges of each tree."""
+        nodes, edges = self.arrays.nodes.shape[1], self.arrays.edges.shape[1]
+        self._resize(self.slots, nodes * 3 // 2, edges * 3 // 2)
+
+    # ---- The cache of evaluations -------------------------------------------------------------
+
+    @property
+    def cache_hits(self) -> int:
+        """Leaves answered from memory."""
+        return int(self.arrays.cache["hits"][0])
+
+    def forget_evaluations(self) -> None:
+        """Other weights answer from now on."""
+        self.arrays.entries["place"] = -1
+
+    # ---- Memory -------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes reserved for all trees; those that were never used take no memory."""
+        return sum(array.nbytes for array in self.arrays)
+
+    def _nodes_needed(self) -> int:
+        settings = self.settings
+        keeps = KEPT_TREES if settings.reuse_tree and self.selection.KEEPS_SUBTREE else 0
+        return (keeps + 1) * settings.simulations + settings.final_extra + 2
+
+    def _reserve(self, slots: int, nodes: int, edges: int) -> ForestArrays:
+        game, settings, leaves = self.game, self.settings, self.leaves
+        shared = (
+            *(settings.history, settings.max_plies, game.max_legal, leaves),
+            *(game.cells, game.planes_per_position),
+        )
+        entries, ring, cache = self._cache
+        values = [self.selection.parameters(settings)]
+        words = game.feature_words(settings.history)
+        return ForestArrays(
+            settings=np.array([shared], SETTINGS),
+            parameters=np.array(values, self.selection.PARAMETERS),
+            states=np.zeros(slots, STATE),
+            nodes=_reserved((slots, nodes), NODE),
+            edges=_reserved((slots, edges), EDGE),
+            history=_reserved((slots, settings.max_plies + 2, game.state_words), np.uint64),
+            pending=np.zeros((slots, leaves), PENDING),
+            paths=_reserved((slots, leaves, settings.max_plies + 1), STEP),
+            actions=np.zeros((slots, leaves, game.max_legal), np.uint16),
+            root_noise=np.zeros((slots, game.max_legal)),
+            plan=np.zeros((slots, self.selection.plan_room(settings)), np.int32),
+            words=np.zeros(words, np.uint64),
+            symmetries=self._symmetries,
+            entries=entries,
+            ring=ring,
+            cache=cache,
+        )
+
+    def _resize(self, slots: int, nodes: int, edges: int) -> None:
+        old, new = self.arrays, self._reserve(slots, nodes, edges)
+        for name in ("states", "pending", "actions", "root_noise", "plan"):
+            getattr(new, name)[: len(old.states)] = getattr(old, name)
+        for slot, state in enumerate(old.states):
+            for name, used in (("nodes", "nodes"), ("edges", "edges"), ("history", "positions")):
+                getattr(new, name)[slot, : state[used]] = getattr(old, name)[slot, : state[used]]
+            for leaf in np.flatnonzero(old.pending[slot]["ticket"]):
+                depth = int(old.pending[slot, leaf]["depth"])
+                new.paths[slot, leaf, :depth] = old.paths[slot, leaf, :depth]
+        self.arrays = new
+        self.generation += 1
+        self.new_index = np.zeros(nodes, np.int32)
+        if slots > len(old.states):
+            self._enlarge_outbox(slots)
+
+    def _enlarge_outbox(self, slots: int) -> None:
+        old, new = self.outbox, self._outbox(slots)
+        for small, large in zip(old, new, strict=True):
+            large[: len(small)] = small
+        self.outbox = new
+
+    def _outbox(self, slots: int) -> Outbox:
+        rows = max(1, slots * self.leaves)
+        return Outbox(
+            features=np.zeros((rows, len(self.arrays.words)), np.uint64),
+            counts=np.zeros(rows, np.uint16),
+            actions=np.zeros(rows * self.game.max_legal, np.uint16),
+            rows=np.zeros(rows, ROW),
+            used=np.zeros(2, np.int64),
+        )
+
+
+def _reserved(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """An array of zeros whose memory the system hands out page by page as it is written.
+
+    Without large pages: one of them would hold the rooms of several trees that are mostly empty.
+    """
+    kind = np.dtype(dtype)
+    nbytes = int(np.prod(shape)) * kind.itemsize
+    if nbytes == 0:
+        return np.zeros(shape, kind)
+    memory = mmap.mmap(-1, nbytes)
+    memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, kind).reshape(shape)
+
+
+def _cache(positions: int, game: Game) -> tuple[npt.NDArray[Any], ...]:
+    """(entries, ring, cache) of ForestArrays."""
+    entries = np.zeros((-(-positions // WAYS), WAYS), ENTRY)
+    entries["place"] = -1
+    room = max(int(positions * game.mean_legal), game.max_legal) if positions else 0
+    return entries, np.zeros(room, np.float32), np.zeros(1, CACHE)
+
+
+def _symmetries(game: Game, *, wanted: bool) -> npt.NDArray[np.int32]:
+    """As in ForestArrays."""
+    rows = [
+        np.concatenate([one.cells, game.plane_map(one, 1), one.actions])
+        for one in (game.symmetries if wanted else ())
+    ]
+    width = game.cells + game.planes_per_position + game.actions
+    return np.array(rows, np.int32).reshape(len(rows), width)

@@ -1,0 +1,224 @@
+"""The search coroutine with several leaves in flight: for an engine, which has one position to think about.
+
+Self-play batches over games and keeps one leaf of a game in flight (`search.mcts`). An engine has no other
+games: here several leaves of one tree are evaluated together. With one leaf at a time both searches do the
+same. Choices and figures: docs/decisions/0006-leaves-in-flight.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import Game
+from protocol.settings import SelfPlaySettings
+from search.evaluator import Evaluator, evaluate
+from search.forest import Forest
+from search.layout import BLOCKED, EDGE, GROW, NODE, ROW, SELECT, SETTLE
+from search.leaf_batch import BadEvaluation, Evaluations, LeafBatch
+from search.pool import NO_PRIORS, NO_WDL
+from search.tree import SearchTree
+
+MOST_VISITS = 1 << 24
+"""Of a root: from there on a float32 sum of values no longer takes up single visits."""
+
+T = TypeVar("T")
+
+
+@dataclass
+class Limits:
+    """When a search ends. It may be changed while the search runs."""
+
+    simulations: int = 0
+    """New simulations; 0: as many as fit."""
+    until: float = float("inf")
+    """Time of the event loop, seconds."""
+    allowed: tuple[int, ...] = ()
+    """Root actions to look at; none: all."""
+    stop_when_proven: bool = False
+    """End when the root is a proven win or loss."""
+    is_enough: Callable[[], bool] | None = None
+    """Asked after each batch; True ends the search."""
+
+
+class Interrupt:
+    """How a running search is told to look at its limits again: set `stop`, or only `wake` it."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def stop(self) -> None:
+        self.stopped = True
+        self.wake()
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def waiter(self) -> asyncio.Future[None]:
+        """Resolved by the next `wake`."""
+        if self._waiter is None or self._waiter.done():
+            self._waiter = asyncio.get_running_loop().create_future()
+        return self._waiter
+
+
+class ParallelTree(SearchTree):
+    """The tree of an engine, alone in a forest of fixed size: `max_nodes` evaluated positions, at most
+    `max_leaves` more in flight.
+
+    Its memory is reserved at once, so that nothing is copied while a clock runs.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        settings: SelfPlaySettings,
+        rng: np.random.Generator,
+        *,
+        max_nodes: int,
+        max_leaves: int,
+    ) -> None:
+        super().__init__(Forest(game, settings, leaves=max_leaves, max_nodes=max_nodes), rng)
+        self.max_nodes = self.forest.arrays.nodes.shape[1]
+        self.is_full = False
+        """Whether this search ended because no further node fits."""
+        self._wanted = 0
+
+    def start_search(self, simulations: int, allowed: Sequence[int] = ()) -> None:
+        """Begin a search of at most `simulations` (0: without end) over the root actions `allowed` (all)."""
+        room = max(0, MOST_VISITS - self.root_visit_count)
+        self._wanted = min(simulations or room, room)
+        self.is_full = False
+        self.begin()
+        self.state_of_search["remaining"] = self._wanted
+        self.unblock()
+        if allowed:
+            edges = self.edges_of(0)
+            shut = ~np.isin(edges["action"], np.array(allowed, np.uint16))
+            if shut.all():
+                raise ValueError(f"none of the actions {tuple(allowed)} is legal here")
+            edges["in_flight"][shut] = BLOCKED
+        self._take_win()
+
+    def _take_win(self) -> None:
+        """Look at a win in one first, if there is one."""
+        found = np.zeros(self.game.max_legal, np.int32)
+        count = self._kernels.winning_edges(self.arrays, self._history, self._root_actions, found)
+        if count and self._wanted > 0:
+            self._kernels.take_win(self.arrays, self.forest.arrays.paths[self.slot, 0], found[0])
+
+    def gather(self) -> LeafBatch:
+        """Leaves to evaluate; none when the search is over or only games' ends were met."""
+        out = self.forest.outbox
+        out.used[:] = 0
+        status = self._step(np.array([(self.slot, 0, 0, SELECT, 0)], ROW), NO_PRIORS, NO_WDL)
+        self.is_full = self.is_full or status[0] == GROW
+        rows, actions = out.used.tolist()
+        return LeafBatch(out.features[:rows].copy(), out.counts[:rows].copy(), out.actions[:actions].copy())
+
+    def settle(self, evaluations: Evaluations) -> None:
+        """The evaluations of all leaves that `gather` gave. BadEvaluation, with nothing changed, if they do
+        not fit."""
+        rows = self.forest.outbox.rows[: len(evaluations.wdl)].copy()
+        asked, priors = int(self.state_of_search["waiting"]), int(rows["count"].sum())
+        if len(rows) != asked or len(evaluations.priors) != priors:
+            raise BadEvaluation(
+                f"an answer of {len(rows)} rows and {len(evaluations.priors)} priors, but {asked} positions "
+                f"wait with {priors} legal actions in all"
+            )
+        rows["what"] = SETTLE
+        self._step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
+
+    def _step(
+        self, rows: npt.NDArray[np.void], priors: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.int8]:
+        status = np.zeros(len(rows), np.int8)
+        arrays, outbox = self.forest.arrays, self.forest.outbox
+        self._kernels.expand_backup_select(arrays, rows, priors, wdl, outbox, status)
+        return status
+
+    def give_up(self) -> None:
+        """Forget the leaves that wait."""
+        self.forest.give_up(self.slot)
+
+    def unblock(self) -> None:
+        """All root actions are allowed again. No leaf waits."""
+        if self.is_expanded:
+            self.edges_of(0)["in_flight"] = 0
+
+    @property
+    def simulations(self) -> int:
+        """Simulations that this search has finished."""
+        return self._wanted - self.remaining - int(self.state_of_search["waiting"])
+
+    @property
+    def depths(self) -> tuple[int, int]:
+        """(sum of the depths of this search's simulations, the deepest), in plies."""
+        state = self.state_of_search
+        return int(state["depth_sum"]), int(state["deepest"])
+
+
+def node_bytes(game: Game) -> int:
+    """Memory of one evaluated position with its edges, bytes."""
+    return NODE.itemsize + np.dtype(np.int32).itemsize + int(game.mean_legal) * EDGE.itemsize
+
+
+async def search_parallel(
+    tree: ParallelTree, evaluator: Evaluator, limits: Limits, interrupt: Interrupt | None = None
+) -> None:
+    """Search from the root, which must be expanded and not the game's end, until a limit says stop.
+
+    Reacts to `interrupt` and to the clock at once: leaves still in flight are given up then.
+    """
+    interrupt = interrupt or Interrupt()
+    tree.start_search(limits.simulations, limits.allowed)
+    try:
+        while not _is_over(tree, limits, interrupt):
+            batch = tree.gather()
+            if not batch.rows:
+                await asyncio.sleep(0)
+                continue
+            evaluations = await unless_over(evaluate(evaluator, batch), limits, interrupt)
+            if evaluations is not None:
+                tree.settle(evaluations)
+            else:
+                tree.give_up()
+    finally:
+        tree.give_up()
+        tree.unblock()
+
+
+def _is_over(tree: ParallelTree, limits: Limits, interrupt: Interrupt) -> bool:
+    return (
+        tree.remaining <= 0
+        or tree.is_full
+        or interrupt.stopped
+        or asyncio.get_running_loop().time() >= limits.until
+        or (limits.stop_when_proven and tree.proof != 0)
+        or (limits.is_enough is not None and limits.is_enough())
+    )
+
+
+async def unless_over(
+    asked: Awaitable[T], limits: Limits, interrupt: Interrupt, grace: float = 0.0
+) -> T | None:
+    """What was asked for, or None if the clock or an interrupt came first by more than `grace` seconds."""
+    loop = asyncio.get_running_loop()
+    answer = asyncio.ensure_future(asked)
+    try:
+        while not answer.done() and not interrupt.stopped and loop.time() < limits.until:
+            left = limits.until - loop.time()
+            waits_for: set[asyncio.Future[Any]] = {answer, interrupt.waiter()}
+            timeout = left if left < 1e6 else None
+            await asyncio.wait(waits_for, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if grace:
+            await asyncio.wait({answer}, timeout=grace)
+        return answer.result() if answer.done() else None
+    finally:
+        answer.cancel()

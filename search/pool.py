@@ -1,0 +1,178 @@
+"""Joins coroutines and batches: a coroutine awaits its whole search, and one compiled call steps all of them.
+
+A search that begins, or a root to evaluate, waits for the end of the turn of the event loop; then one call
+walks all of them to their next leaves, which travel together. When an answer arrives, one call expands,
+backs up and selects for every search it concerns; searches that are done wake their coroutine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import numpy.typing as npt
+
+from search.evaluator import Evaluator
+from search.forest import Forest
+from search.layout import (
+    AGAIN,
+    DONE,
+    EXPANDED,
+    GROW,
+    MISFIT,
+    NO_ROW,
+    OPEN_ROOT,
+    ROW,
+    SELECT,
+    STALE,
+    WAITING,
+)
+from search.leaf_batch import BadEvaluation, Evaluations, LeafBatch
+from search.tree import SearchTree
+
+NO_PRIORS = np.zeros(0, np.float32)
+NO_WDL = np.zeros((0, 3), np.float32)
+
+
+class SearchPool:
+    """Runs the searches of a forest on one evaluator. All methods belong to the loop's thread."""
+
+    def __init__(self, forest: Forest, evaluator: Evaluator) -> None:
+        self.forest = forest
+        self.evaluator = evaluator
+        self.leaves = 0
+        """Leaves sent to the evaluator since the start."""
+        self._expand_backup_select = forest.kernels.expand_backup_select
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        """By slot: who waits for the search of that tree."""
+        self._roots: list[int] = []
+        self._begun: list[int] = []
+        self._turn_comes = False
+        self._version = evaluator.version
+
+    async def expand(self, tree: SearchTree) -> None:
+        """Evaluate the root of `tree`, which must not be the end of the game."""
+        await self._wait_for(tree, self._roots)
+
+    async def run(self, tree: SearchTree) -> None:
+        """Make the simulations that remain in `tree`, whose root is expanded."""
+        await self._wait_for(tree, self._begun)
+
+    async def _wait_for(self, tree: SearchTree, asked: list[int]) -> None:
+        loop = asyncio.get_running_loop()
+        done = self._waiting[tree.slot] = loop.create_future()
+        asked.append(tree.slot)
+        self._come(loop)
+        try:
+            await done
+        finally:
+            if not done.done() or done.cancelled():
+                self._abandon(tree.slot)
+
+    def _abandon(self, slot: int) -> None:
+        """The coroutine was cancelled: nobody waits for this tree."""
+        self._waiting.pop(slot, None)
+        for asked in (self._roots, self._begun):
+            if slot in asked:
+                asked.remove(slot)
+        self.forest.give_up(slot)
+
+    # ---- A turn -------------------------------------------------------------------------------
+
+    def _come(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._turn_comes:
+            self._turn_comes = True
+            loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """At the end of a turn of the loop: begin what was asked for, and send what waits."""
+        self._turn_comes = False
+        asked = len(self._roots) + len(self._begun)
+        if asked:
+            rows = np.zeros(asked, ROW)
+            rows["slot"] = self._roots + self._begun
+            rows["what"] = [OPEN_ROOT] * len(self._roots) + [SELECT] * len(self._begun)
+            self._roots, self._begun = [], []
+            self._step(rows, NO_PRIORS, NO_WDL)
+        self._send()
+
+    def _step(
+        self, rows: npt.NDArray[np.void], priors: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
+    ) -> None:
+        """One call for all `rows` (ROW[n]); then wake whoever is done."""
+        status = np.zeros(len(rows), np.int8)
+        try:
+            self._expand_backup_select(self.forest.arrays, rows, priors, wdl, self.forest.outbox, status)
+        except Exception as error:  # it could not be compiled: no search may wait for ever
+            for slot in rows["slot"].tolist():
+                self._fail(slot, error)
+            raise
+        other = np.flatnonzero(status != WAITING)
+        for row, what in zip(rows[other], status[other].tolist(), strict=True):
+            self._take(row, what)
+
+    def _take(self, row: np.void, what: int) -> None:
+        slot = int(row["slot"])
+        if what in (DONE, EXPANDED):
+            self._wake(slot)
+        elif what == MISFIT:
+            self._fail(slot, BadEvaluation("an answer has not one prior for each legal action"))
+        elif what in (AGAIN, NO_ROW, GROW):
+            if what == GROW:
+                self.forest.grow()
+            (self._roots if row["what"] == OPEN_ROOT else self._begun).append(slot)
+            self._come(asyncio.get_running_loop())
+        else:
+            assert what == STALE
+
+    def _wake(self, slot: int) -> None:
+        future = self._waiting.pop(slot, None)
+        if future is not None and not future.done():
+            future.set_result(None)
+
+    def _fail(self, slot: int, error: Exception) -> None:
+        self.forest.give_up(slot)
+        future = self._waiting.pop(slot, None)
+        if future is not None and not future.done():
+            future.set_exception(error)
+
+    # ---- To the evaluator and back ------------------------------------------------------------
+
+    def _send(self) -> None:
+        out = self.forest.outbox
+        rows, actions = out.used.tolist()
+        if not rows:
+            return
+        out.used[:] = 0
+        batch = LeafBatch(out.features[:rows].copy(), out.counts[:rows].copy(), out.actions[:actions].copy())
+        self.leaves += rows
+        self.evaluator.submit(batch, _Sent(self, out.rows[:rows].copy()))
+
+    def answered(self, rows: npt.NDArray[np.void], evaluations: Evaluations) -> None:
+        """The evaluations of `rows` (ROW[n])."""
+        if evaluations.version != self._version:
+            self._version = evaluations.version
+            self.forest.forget_evaluations()
+        self._step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
+        if self.forest.outbox.used[0]:
+            self._come(asyncio.get_running_loop())
+
+    def failed(self, rows: npt.NDArray[np.void], error: Exception) -> None:
+        """Nothing will be said of these `rows` (ROW[n])."""
+        for row in rows:
+            if self.forest.arrays.pending[row["slot"], row["leaf"]]["ticket"] == row["ticket"]:
+                self._fail(int(row["slot"]), error)
+
+
+class _Sent:
+    """Leaves of a pool that are with the evaluator."""
+
+    def __init__(self, pool: SearchPool, rows: npt.NDArray[np.void]) -> None:
+        self._pool, self._rows = pool, rows
+
+    def answered(self, first: int, evaluations: Evaluations) -> None:
+        end = first + len(evaluations.wdl)
+        self._pool.answered(self._rows[first:end], evaluations)
+
+    def failed(self, first: int, rows: int, error: Exception) -> None:
+        self._pool.failed(self._rows[first : first + rows], error)

@@ -1,0 +1,67 @@
+"""What a search found at the root."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from search.final_move import Candidates
+from search.search_stats import NetView, SearchStats
+
+if TYPE_CHECKING:
+    from search.selection.halving import RootScores
+
+__all__ = ["NetView", "SearchResult", "candidates_of", "evenly", "listed"]
+
+
+@dataclass(eq=False, slots=True)
+class SearchResult:
+    """What a search found at the root."""
+
+    actions: npt.NDArray[np.uint16]
+    """[k] actions with at least one visit, ascending."""
+    visits: npt.NDArray[np.int32]
+    """[k] their visits: the policy target, without temperature."""
+    value: float
+    """Of the root, for the side to move, in [-1, 1]."""
+    kept: int
+    """Visits that came with the kept subtree; sum(visits) == simulations + kept, less what was pruned."""
+    is_target: bool = True
+    """Whether a policy is learned from it: not from a cheap search."""
+    is_improved: bool = False
+    """Whether `visits` are shares of the improved policy, SHARES in all, instead of visits."""
+    scores: RootScores | None = None
+    """From a search with `root = gumbel`, unless a win in one was found."""
+    is_pruned: bool = False
+    """Whether visits that were forced, or that noise caused, were taken out of `visits`."""
+    candidates: Candidates | None = None
+    """What `final_move` chooses from, if not by visits; None also where a win in one was found."""
+    stats: SearchStats | None = None
+    """How far it differs from the raw network; None where there was no search."""
+
+
+def evenly(total: int, parts: int) -> npt.NDArray[np.int32]:
+    """[parts] `total` in equal parts; what cannot be divided goes to the first ones."""
+    each, left = divmod(total, parts)
+    shares = np.full(parts, each, np.int32)
+    shares[:left] += 1
+    return shares
+
+
+def listed(
+    actions: npt.NDArray[np.uint16], visits: npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
+    """Of `actions [n]` with their `visits [n]`: those with visits, in ascending order."""
+    order = np.argsort(actions)
+    order = order[visits[order] > 0]
+    return actions[order], visits[order]
+
+
+def candidates_of(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) -> Candidates:
+    """The root's EDGEs [n] of `actions [k]` (ascending, visited): only what is learned of may be played."""
+    edges = np.sort(edges[np.isin(edges["action"], actions)], order="action")
+    visits = edges["visits"].copy()
+    return Candidates(actions, visits, edges["value_sum"] / visits.astype(np.float64))

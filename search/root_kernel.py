@@ -1,0 +1,123 @@
+"""What a move needs of the root of its tree, before and after the search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from games.jit import kernel
+from games.stubs import encode, legal_actions, side_to_move
+from search.layout import BLOCKED, TERMINAL, UNEXPANDED, Tree
+from search.tree_kernel import backup, edge_proof, expand, prove, wins_at_once
+
+
+@kernel
+def look_at_root(tree: Tree, history: Any, positions_seen: int, words: Any, actions: Any) -> int:
+    """Write features (uint64[W], of so many positions) and legal actions (uint16[max_legal]) of the root;
+    how many of these."""
+    positions = tree.state[0].positions
+    count = legal_actions(history, positions, actions)
+    encode(history, positions, positions_seen, words)
+    return int(count)
+
+
+@kernel
+def expand_root(tree: Tree, history: Any, actions: Any, priors: Any, value: float) -> bool:
+    """The root's evaluation, `priors [n]` over its legal actions; False if there are not n of these.
+    `actions` uint16[max_legal] is scratch."""
+    state = tree.state[0]
+    if legal_actions(history, state.positions, actions) != len(priors):
+        return False
+    expand(tree, actions, priors, side_to_move(history[state.positions - 1]))
+    state.root_visits = 1
+    state.root_value_sum = value
+    return True
+
+
+@kernel
+def mix_noise(tree: Tree, noise: Any, share: float) -> None:
+    """Mix `noise` (float64[n], one number an edge, summing to 1) into the priors of the root."""
+    first = tree.nodes[0].first_edge
+    for i in range(tree.nodes[0].edge_count):
+        prior = tree.edges[first + i].prior
+        tree.edges[first + i].prior = (1.0 - share) * prior + share * noise[i]
+    tree.state[0].has_noise = 1
+
+
+@kernel
+def view_of_net(tree: Tree, actions: Any, priors: Any) -> float:
+    """Write the root's legal actions (uint16[max_legal]) and their priors (float32[max_legal]); the network's
+    own value: what is left of the root's sum without that of its edges."""
+    first, behind = tree.nodes[0].first_edge, 0.0
+    for i in range(tree.nodes[0].edge_count):
+        actions[i] = tree.edges[first + i].action
+        priors[i] = tree.edges[first + i].prior
+        behind += float(tree.edges[first + i].value_sum)
+    return min(1.0, max(-1.0, float(tree.state[0].root_value_sum) - behind))
+
+
+@kernel
+def winning_edges(tree: Tree, history: Any, legal: Any, found: Any) -> int:
+    """Write the root's edges that win at once to `found` (int32[max_legal]); how many there are.
+    `legal` uint16[max_legal] is scratch."""
+    count, first = 0, tree.nodes[0].first_edge
+    for edge in range(first, first + tree.nodes[0].edge_count):
+        if wins_at_once(tree, history, edge, legal):
+            found[count] = edge
+            count += 1
+    return count
+
+
+@kernel
+def visited_edges(tree: Tree, actions: Any, visits: Any) -> int:
+    """Write the root's actions with visits, ascending (uint16[max_legal]), and their visits
+    (int32[max_legal]); how many there are."""
+    count, first = 0, tree.nodes[0].first_edge
+    for edge in range(first, first + tree.nodes[0].edge_count):
+        action, n = tree.edges[edge].action, tree.edges[edge].visits
+        if n == 0:
+            continue
+        at = count
+        while at > 0 and actions[at - 1] > action:
+            actions[at], visits[at] = actions[at - 1], visits[at - 1]
+            at -= 1
+        actions[at], visits[at] = action, n
+        count += 1
+    return count
+
+
+@kernel
+def take_win(tree: Tree, path: Any, edge: int) -> None:
+    """Make the root's `edge`, which wins at once, known, as one simulation of it does. `path`: STEP[1]."""
+    if tree.edges[edge].child == UNEXPANDED and tree.edges[edge].in_flight != BLOCKED:
+        path[0].node = 0
+        path[0].edge = edge
+        tree.edges[edge].child = TERMINAL
+        backup(tree, path, 1, 1.0, tree.nodes[0].mover)
+        prove(tree, path, 1)
+
+
+@kernel
+def forget_simulations(tree: Tree) -> None:
+    """Back to a root that was only evaluated."""
+    state, behind = tree.state[0], np.float32(0.0)
+    first, count = tree.nodes[0].first_edge, tree.nodes[0].edge_count
+    for edge in range(first, first + count):
+        behind += tree.edges[edge].value_sum
+        tree.edges[edge].visits = 0
+        tree.edges[edge].value_sum = 0.0
+        tree.edges[edge].child = UNEXPANDED
+    state.root_value_sum -= behind
+    state.root_visits = 1
+    state.nodes = 1
+    state.edges = count
+    tree.nodes[0].proof = 0
+
+
+@kernel
+def edge_proofs(tree: Tree, node: int, proofs: Any) -> None:
+    """Write what is proven about each edge of `node`, for the side that chooses it: int64[edges]."""
+    first = tree.nodes[node].first_edge
+    for i in range(tree.nodes[node].edge_count):
+        proofs[i] = edge_proof(tree, node, first + i)

@@ -1,0 +1,168 @@
+"""Gumbel AlphaZero: sequential halving at the root, the improved policy below it.
+
+Danihelka et al., "Policy improvement by planning with Gumbel" (ICLR 2022). Every search begins with a fresh
+root: sequential halving counts visits from 0, and a kept subtree would bring visits that it did not give. A
+search costs `simulations` + 1 evaluations. `tests/search/naive_gumbel.py` is the slow twin.
+
+Values lie in [-1, 1] and are not rescaled: sigma(q) = (c_visit + most visits of an edge) * c_scale * q.
+An edge without visits takes the mixed value of its node (appendix D of the paper).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from games.jit import kernel
+from protocol.records import SHARES
+from protocol.search_columns import PRIOR_FLOOR
+from protocol.settings import SelfPlaySettings
+from search.layout import BLOCKED, Tree
+from search.result import NetView, SearchResult, listed
+from search.selection.halving import RootScores, halving_schedule, integer_shares
+from search.tree_kernel import value_sum_of
+
+if TYPE_CHECKING:
+    from search.tree import SearchTree
+
+FIELDS = ("gumbel_considered", "gumbel_c_visit", "gumbel_c_scale")
+LEARNS_SHARES = True
+IS_RANDOM = False
+KEEPS_SUBTREE = False
+
+PARAMETERS = np.dtype([("c_visit", np.float64), ("c_scale", np.float64)])
+
+
+def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
+    """Of PARAMETERS, for resolved settings."""
+    return settings.gumbel_c_visit, settings.gumbel_c_scale
+
+
+def plan_room(settings: SelfPlaySettings) -> int:
+    """The schedule of sequential halving: an entry a simulation."""
+    return settings.simulations
+
+
+def begin(tree: SearchTree, *, is_cheap: bool) -> None:
+    """Fresh Gumbel noise at the root, unless the search is cheap or noise is off, and the schedule."""
+    settings, count = tree.settings, tree.root_edge_count
+    tree.forget_simulations()
+    noise = np.zeros(count)
+    if settings.root_noise > 0 and not is_cheap:
+        noise = tree.rng.gumbel(size=count)
+    tree.root_noise[:count] = noise
+    simulations = tree.remaining
+    tree.plan[:simulations] = halving_schedule(min(settings.gumbel_considered, count), simulations)
+
+
+def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
+    """The improved policy and its value; a cheap search, being no target, shows its visits instead."""
+    root = root_scores(tree)
+    policy = root.policy
+    column = root.visits if is_cheap else integer_shares(policy, SHARES)
+    arrays = listed(root.actions, column)
+    value = float(policy @ root.values)
+    return SearchResult(*arrays, value, 0, is_target=not is_cheap, is_improved=not is_cheap, scores=root)
+
+
+def root_scores(tree: SearchTree) -> RootScores:
+    """What this search found out about every legal action."""
+    edges = tree.edges_of(0)
+    scores, values = np.empty(len(edges)), np.empty(len(edges))
+    tree.forest.kernels.score_root(tree.arrays, scores, values)
+    noise = tree.root_noise[: len(edges)].copy()
+    return RootScores(edges["action"].copy(), edges["visits"].copy(), scores, values, noise)
+
+
+@kernel
+def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, float, int]:
+    """(value of an edge without visits, what sigma multiplies values by, visits of all edges).
+
+    `value_sum` holds the node's own evaluation and all that came from its edges, for its side to move;
+    so the evaluation is what is left without the edges.
+    """
+    visits, most = 0, 0
+    prior, weighted, behind = 0.0, 0.0, 0.0
+    first = tree.nodes[node].first_edge
+    for e in range(first, first + tree.nodes[node].edge_count):
+        n = tree.edges[e].visits
+        if n > 0:
+            p = max(float(tree.edges[e].prior), PRIOR_FLOOR)
+            visits += n
+            most = max(most, n)
+            prior += p
+            weighted += p * float(tree.edges[e].value_sum) / n
+            behind += float(tree.edges[e].value_sum)
+    scale = (tree.parameters[0].c_visit + most) * tree.parameters[0].c_scale
+    own = value_sum - behind
+    if visits == 0:
+        return own, scale, visits
+    return (own + visits * weighted / prior) / (1 + visits), scale, visits
+
+
+@kernel
+def choose_root(tree: Tree) -> int:
+    """Of the edges with as many visits as the schedule says: the largest noise + log prior + sigma(q)."""
+    state, edges = tree.state[0], tree.edges
+    unvisited, scale, visits = complete_values(tree, 0, float(state.root_value_sum))
+    considered = tree.plan[min(visits + state.waiting, len(tree.plan) - 1)]
+    first = tree.nodes[0].first_edge
+    best, best_score, any_free = -1, -math.inf, -1
+    for i in range(tree.nodes[0].edge_count):
+        n, in_flight = edges[first + i].visits, int(edges[first + i].in_flight)
+        if in_flight == BLOCKED:
+            continue
+        if any_free < 0:
+            any_free = first + i
+        if n + in_flight != considered:
+            continue
+        q = float(edges[first + i].value_sum) / n if n > 0 else unvisited
+        score = tree.root_noise[i] + math.log(max(float(edges[first + i].prior), PRIOR_FLOOR)) + scale * q
+        if best < 0 or score > best_score:
+            best, best_score = first + i, score
+    return best if best >= 0 else any_free
+
+
+@kernel
+def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
+    """The edge whose share of the visits lags most behind its share of the improved policy.
+
+    The improved policy is softmax(log prior + sigma(completed q)); no chance is involved.
+    """
+    edges = tree.edges
+    unvisited, scale, visits = complete_values(tree, node, value_sum_of(tree, parent, edge, node))
+    visits += tree.edges[edge].in_flight
+    first = tree.nodes[node].first_edge
+    last = first + tree.nodes[node].edge_count
+    largest = -math.inf
+    for e in range(first, last):
+        n = edges[e].visits
+        largest = max(largest, float(edges[e].value_sum) / n if n > 0 else unvisited)
+    weight_unvisited = math.exp(scale * (unvisited - largest))
+    total = 0.0
+    for e in range(first, last):
+        n = edges[e].visits
+        weight = math.exp(scale * (float(edges[e].value_sum) / n - largest)) if n > 0 else weight_unvisited
+        total += weight * max(float(edges[e].prior), PRIOR_FLOOR)
+    best, best_score = first, -math.inf
+    for e in range(first, last):
+        n = edges[e].visits
+        weight = math.exp(scale * (float(edges[e].value_sum) / n - largest)) if n > 0 else weight_unvisited
+        share = (n + edges[e].in_flight) / (1.0 + visits)
+        score = weight * max(float(edges[e].prior), PRIOR_FLOOR) / total - share
+        if score > best_score:
+            best, best_score = e, score
+    return best
+
+
+@kernel
+def score_root(tree: Tree, scores: Any, values: Any) -> None:
+    """Write log prior + sigma(completed q), and the completed q, of every edge of the root, float64[n]."""
+    unvisited, scale, _ = complete_values(tree, 0, float(tree.state[0].root_value_sum))
+    first = tree.nodes[0].first_edge
+    for i in range(tree.nodes[0].edge_count):
+        n = tree.edges[first + i].visits
+        values[i] = float(tree.edges[first + i].value_sum) / n if n > 0 else unvisited
+        scores[i] = math.log(max(float(tree.edges[first + i].prior), PRIOR_FLOOR)) + scale * values[i]

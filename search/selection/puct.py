@@ -1,0 +1,167 @@
+"""PUCT, AlphaZero's way to choose (arXiv 1712.01815, pseudocode of the Science paper), and its relatives.
+
+`argmax Q + (log((1 + N + c_base) / c_base) + c_init) * P * sqrt(N) / (1 + n)`, unless `exploration` says
+otherwise; ties go to the lowest index. Values lie in [-1, 1] here and in [0, 1] there (it backs up 1 - v), so
+its c_init of 1.25 is 2.5 here. Leaves in flight count as visits of the same mean (WU-UCT, arXiv 1810.11755).
+`tests/search/naive_mcts.py` is the slow twin.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from games.jit import kernel
+from protocol.settings import SelfPlaySettings
+from search.layout import BLOCKED, Tree
+from search.result import NetView, SearchResult, candidates_of, listed
+from search.selection.pruning import pruned, prunes
+from search.settings import EXPLORATIONS
+from search.tree_kernel import value_sum_of
+
+if TYPE_CHECKING:
+    from search.tree import SearchTree
+
+FIELDS = (
+    *("exploration", "c_base", "c_init", "c_puct", "fpu", "fpu_reduction", "fpu_value"),
+    *("final_move", "final_secure", "final_extra"),
+)
+LEARNS_SHARES = False
+IS_RANDOM = False
+KEEPS_SUBTREE = True
+ALPHAZERO, ALPHAGO_ZERO, UCB = (EXPLORATIONS.index(name) for name in ("alphazero", "alphago_zero", "ucb"))
+
+PARAMETERS = np.dtype(
+    [
+        ("c_base", np.float64),
+        ("c_init", np.float64),
+        ("c_puct", np.float64),
+        ("forced_playouts", np.float64),
+        ("fpu_reduction", np.float64),
+        ("fpu_value", np.float64),
+        ("exploration", np.int64),  # ALPHAZERO, ALPHAGO_ZERO or UCB
+        ("fpu_absolute", np.int64),
+    ]
+)
+
+
+def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
+    """Of PARAMETERS, for resolved settings."""
+    return (
+        settings.c_base,
+        settings.c_init,
+        settings.c_puct,
+        settings.forced_playouts,
+        settings.fpu_reduction,
+        settings.fpu_value,
+        EXPLORATIONS.index(settings.exploration),
+        settings.fpu == "absolute",
+    )
+
+
+def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
+    """Entries of `Forest.plan` that a search needs."""
+    return 0
+
+
+def begin(tree: SearchTree, *, is_cheap: bool) -> None:
+    """Mix fresh Dirichlet noise into the root's priors, unless the search is cheap or noise is off."""
+    settings = tree.settings
+    if settings.root_noise > 0 and not is_cheap:
+        noise = tree.rng.dirichlet(tree.forest.alphas[: tree.root_edge_count])
+        tree.mix_noise(noise, settings.root_noise)
+
+
+def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
+    """The visits of the root are the policy target, less what the settings prune."""
+    settings = tree.settings
+    arrays, is_pruned = tree.visited(), False
+    if settings.root_noise > 0 and not is_cheap and prunes(settings):
+        edges = tree.edges_of(0)
+        left = pruned(edges, view.priors, settings)
+        arrays, is_pruned = listed(edges["action"], left), bool((left < edges["visits"]).any())
+    return SearchResult(
+        *arrays,
+        tree.root_value(),
+        tree.kept,
+        is_target=not is_cheap,
+        is_pruned=is_pruned,
+        candidates=candidates_of(tree.edges_of(0), arrays[0]) if settings.final_move != "visits" else None,
+    )
+
+
+@kernel
+def exploration_factor(parameters: Any, parent_visits: int) -> float:
+    """What a prior is multiplied by, before it is divided by 1 + n (UCB: by the root of 1 + n)."""
+    if parameters.exploration == ALPHAZERO:
+        c_puct = math.log((1.0 + parent_visits + parameters.c_base) / parameters.c_base) + parameters.c_init
+        return float(c_puct * math.sqrt(float(parent_visits)))
+    if parameters.exploration == ALPHAGO_ZERO:
+        return float(parameters.c_puct * math.sqrt(float(parent_visits)))
+    return float(parameters.c_puct * math.sqrt(math.log(1.0 + parent_visits)))
+
+
+@kernel
+def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: float) -> int:
+    """The edge of `node` that PUCT prefers, given the node's `visits` and mean `value` for its mover."""
+    parameters, edges = tree.parameters[0], tree.edges
+    first = tree.nodes[node].first_edge
+    count = tree.nodes[node].edge_count
+    visited_prior = 0.0
+    for edge in range(first, first + count):
+        if edges[edge].visits > 0:
+            visited_prior += edges[edge].prior
+    if parameters.fpu_absolute:
+        unvisited_value = parameters.fpu_value
+    else:
+        unvisited_value = value - fpu_reduction * math.sqrt(visited_prior)
+    exploration = exploration_factor(parameters, visits)
+    is_ucb = parameters.exploration == UCB
+    best, best_score = -1, -math.inf
+    for edge in range(first, first + count):
+        in_flight = int(edges[edge].in_flight)
+        if in_flight == BLOCKED:
+            continue
+        n = edges[edge].visits
+        q = float(edges[edge].value_sum) / n if n > 0 else unvisited_value
+        seen = 1.0 + n + in_flight
+        score = q + exploration * edges[edge].prior / (math.sqrt(seen) if is_ucb else seen)
+        if best < 0 or score > best_score:  # the first one even if its score is NaN: -1 is no edge
+            best, best_score = edge, score
+    return best
+
+
+@kernel
+def forced_edge(tree: Tree) -> int:
+    """The first root edge that has visits, but less than its forced playouts; -1 if none has
+    (KataGo, arXiv 1902.10565, section 3.2)."""
+    state, edges = tree.state[0], tree.edges
+    total = state.root_visits - 1
+    first = tree.nodes[0].first_edge
+    for edge in range(first, first + tree.nodes[0].edge_count):
+        n = float(edges[edge].visits)
+        if n > 0.0 and n * n < tree.parameters[0].forced_playouts * edges[edge].prior * total:
+            return int(edge)
+    return -1
+
+
+@kernel
+def choose_root(tree: Tree) -> int:
+    """As `best_edge`; forced playouts come first, and under noise no value is reduced."""
+    state, parameters = tree.state[0], tree.parameters[0]
+    if state.has_noise and parameters.forced_playouts > 0.0:
+        forced = forced_edge(tree)
+        if forced >= 0:
+            return forced
+    value = float(state.root_value_sum) / state.root_visits
+    reduction = 0.0 if state.has_noise else parameters.fpu_reduction
+    return best_edge(tree, 0, state.root_visits + state.waiting, value, reduction)
+
+
+@kernel
+def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
+    visits = tree.edges[edge].visits
+    value = value_sum_of(tree, parent, edge, node) / visits
+    return best_edge(tree, node, visits + tree.edges[edge].in_flight, value, tree.parameters[0].fpu_reduction)

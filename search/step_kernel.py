@@ -1,0 +1,289 @@
+"""The steps of many searches at once: one call begins them, one call gives a message of answers to them.
+
+A step walks from the root to a leaf with the functions of the selection, which are bound as the rules are.
+Ends of games and cached positions are backed up at once, and the walk goes on; any other leaf is written to
+the outbox and waits. What is in flight is counted on the edges: visits and value sums hold finished
+simulations only, so a tree may be looked at at any time, and giving a leaf up costs nothing. Edges with
+leaves in flight are judged by the selection as if these had been visits of the same mean (WU-UCT, arXiv
+1810.11755).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from games.jit import kernel
+from games.stubs import END_VALUES, encode, end_reason, legal_actions, play, side_to_move
+from search.cache_kernel import NOTHING, find, keep, write_key
+from search.layout import (
+    AGAIN,
+    ANSWER,
+    DONE,
+    EXPANDED,
+    GROW,
+    MISFIT,
+    NO_ROW,
+    OPEN_ROOT,
+    SELECT,
+    SETTLE,
+    STALE,
+    TERMINAL,
+    WAITING,
+    ForestArrays,
+    Outbox,
+    Tree,
+)
+from search.random_kernel import random_below
+from search.selection.stubs import choose_below, choose_root
+from search.tree_kernel import backup, expand, prove
+
+LEAF, ENDED, COLLIDED = 0, 1, 2
+"""How a walk ends: at a leaf to evaluate, at the end of a game, at a leaf that is in flight already."""
+
+VISITS_A_LEAF = 32
+"""The root's visits for each further leaf of its tree in flight: in a small tree each is chosen blindly."""
+
+MOST_WALKS = 512
+"""Walks in one step (ends of games need no evaluation): about 10 ms at most."""
+
+
+@kernel
+def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
+    """One simulation from the root, along `path` (STEP[max_plies + 1]): (how it ended, edges on the path)."""
+    node, depth, positions = 0, 0, tree.state[0].positions
+    edge = choose_root(tree)
+    while True:
+        path[depth].node = node
+        path[depth].edge = edge
+        depth += 1
+        play(history[positions - 1], tree.edges[edge].action, history[positions])
+        positions += 1
+        child = tree.edges[edge].child
+        if child < 0:
+            break
+        edge = choose_below(tree, node, edge, child)
+        node = child
+    if child == TERMINAL:
+        value = float(tree.edges[edge].value_sum) / tree.edges[edge].visits
+        backup(tree, path, depth, value, tree.nodes[node].mover)
+        return ENDED, depth
+    return COLLIDED if tree.edges[edge].in_flight > 0 else LEAF, depth
+
+
+@kernel
+def open_leaf(tree: Tree, path: Any, history: Any, actions: Any, pending: Any, max_plies: int) -> int:
+    """Look at the position at the end of `path`, which has `pending.depth` edges: LEAF, or ENDED and backed
+    up. The ply cap is a draw, as the rules of a run say."""
+    depth = pending.depth
+    positions = tree.state[0].positions + depth
+    pending.count = legal_actions(history, positions, actions)
+    pending.mover = side_to_move(history[positions - 1])
+    reason = end_reason(history, positions, pending.count, True)
+    if reason == 0 and positions - 1 < max_plies:
+        return LEAF
+    value = float(END_VALUES[reason])  # 0 where only the ply cap ends the game
+    tree.edges[path[depth - 1].edge].child = TERMINAL
+    backup(tree, path, depth, value, pending.mover)
+    if value != 0.0:
+        prove(tree, path, depth)
+    return ENDED
+
+
+@kernel
+def mark(edges: Any, path: Any, depth: int, change: int) -> None:
+    """Add `change` leaves in flight to every edge of `path` (STEP[depth])."""
+    for i in range(depth):
+        edges[path[i].edge].in_flight += change
+
+
+@kernel
+def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value: float) -> None:
+    """Give a leaf that is not in flight (any more) its evaluation: expand and back up."""
+    node = expand(tree, actions, priors, pending.mover)
+    if pending.depth == 0:  # the root: one visit, and no simulation
+        tree.state[0].root_visits = 1
+        tree.state[0].root_value_sum = value
+        return
+    tree.edges[path[pending.depth - 1].edge].child = node
+    backup(tree, path, pending.depth, value, pending.mover)
+
+
+@kernel
+def move_planes(words: Any, symmetry: Any, history: int, cells: int, planes: int, moved: Any) -> None:
+    """Write the features `words` to `moved` with each cell and plane where `symmetry` (int32[cells + planes +
+    actions]) takes it."""
+    words_a_plane = (cells + 63) // 64
+    bit_words = history * planes * words_a_plane
+    for i in range(len(moved)):
+        moved[i] = words[i] if i >= bit_words else np.uint64(0)
+    for plane in range(history * planes):
+        position = plane // planes
+        to = (position * planes + symmetry[cells + plane - position * planes]) * words_a_plane
+        for cell in range(cells):
+            bit = (words[plane * words_a_plane + cell // 64] >> np.uint64(cell % 64)) & np.uint64(1)
+            goes = symmetry[cell]
+            moved[to + goes // 64] |= bit << np.uint64(goes % 64)
+
+
+@kernel
+def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_actions: Any) -> None:
+    """Write the features in `forest.words` and the legal `actions` of a leaf (uint16[n]) as they travel, seen
+    through a random symmetry if symmetries are wanted."""
+    drawn = 0
+    if len(forest.symmetries) > 0:
+        drawn = random_below(state, len(forest.symmetries) + 1)
+    if drawn == 0:
+        for i in range(len(forest.words)):
+            features[i] = forest.words[i]
+        for i in range(len(actions)):
+            seen_actions[i] = actions[i]
+        return
+    settings, symmetry = forest.settings[0], forest.symmetries[drawn - 1]
+    cells, planes = settings.cells, settings.planes
+    move_planes(forest.words, symmetry, settings.history, cells, planes, features)
+    for i in range(len(actions)):
+        seen_actions[i] = symmetry[cells + planes + int(actions[i])]
+
+
+@kernel
+def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) -> bool:
+    """Put the leaf whose features are in `forest.words` into the outbox; or, if its evaluation is cached,
+    settle it at once. True if it waits."""
+    state, pending = tree.state[0], forest.pending[slot, leaf]
+    path, actions = forest.paths[slot, leaf], forest.actions[slot, leaf]
+    row, at, count = out.used[0], out.used[1], pending.count
+    show(forest, state, actions[:count], out.features[row], out.actions[at : at + count])
+    if len(forest.ring) > 0:
+        write_key(out.features[row], out.actions[at : at + count], count, pending)
+        way = find(forest.entries, forest.cache[0].written, len(forest.ring), pending)
+        if way != NOTHING:
+            entry = forest.entries[int(pending.key_1 % np.uint64(len(forest.entries))), way]
+            begin = entry.place % len(forest.ring)
+            forest.cache[0].hits += 1
+            settle(tree, path, actions, pending, forest.ring[begin : begin + count], float(entry.value))
+            return False
+    state.ticket += 1
+    pending.ticket = state.ticket
+    mark(tree.edges, path, pending.depth, 1)
+    state.waiting += 1
+    out.rows[row].slot = slot
+    out.rows[row].leaf = leaf
+    out.rows[row].ticket = state.ticket
+    out.rows[row].count = count
+    out.rows[row].what = ANSWER
+    out.counts[row] = count
+    out.used[0] = row + 1
+    out.used[1] = at + count
+    return True
+
+
+@kernel
+def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
+    """Simulate until as many leaves of this tree wait as it may have in flight; see `search.layout`."""
+    state, settings, history = tree.state[0], forest.settings[0], forest.history[slot]
+    wanted = max(1, min(settings.most_leaves, state.root_visits // VISITS_A_LEAF))
+    walks = 0
+    while state.waiting < wanted and state.remaining > 0 and walks < MOST_WALKS:
+        more = state.waiting + 1
+        if state.nodes + more > len(tree.nodes) or state.edges + more * settings.max_legal > len(tree.edges):
+            return WAITING if state.waiting > 0 else GROW
+        if out.used[0] == len(out.counts):
+            return WAITING if state.waiting > 0 else NO_ROW
+        walks += 1
+        leaf = state.waiting
+        path, pending = forest.paths[slot, leaf], forest.pending[slot, leaf]
+        end, depth = descend(tree, path, history)
+        if end == COLLIDED:
+            break
+        state.remaining -= 1
+        pending.depth = depth
+        if end == ENDED:
+            continue
+        if open_leaf(tree, path, history, forest.actions[slot, leaf], pending, settings.max_plies) == LEAF:
+            encode(history, state.positions + depth, settings.history, forest.words)
+            send(forest, tree, slot, leaf, out)
+    if state.waiting > 0:
+        return WAITING
+    return AGAIN if state.remaining > 0 else DONE
+
+
+@kernel
+def open_root(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
+    """Make the root a leaf. It must not be the end of the game."""
+    positions, pending, history = tree.state[0].positions, forest.pending[slot, 0], forest.history[slot]
+    if out.used[0] == len(out.counts):
+        return NO_ROW
+    pending.depth = 0
+    pending.count = legal_actions(history, positions, forest.actions[slot, 0])
+    pending.mover = side_to_move(history[positions - 1])
+    encode(history, positions, forest.settings[0].history, forest.words)
+    return WAITING if send(forest, tree, slot, 0, out) else EXPANDED
+
+
+@kernel
+def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value: float) -> int:
+    """Give the leaf of `row` (ROW) its evaluation, `priors [n]` over its legal actions and `value` for its
+    side to move. WAITING if other leaves of its tree do."""
+    slot, leaf = row.slot, row.leaf
+    state, pending, path = tree.state[0], forest.pending[slot, leaf], forest.paths[slot, leaf]
+    if pending.ticket != row.ticket:
+        return STALE
+    if pending.count != len(priors):
+        return MISFIT
+    pending.ticket = 0
+    state.waiting -= 1
+    mark(tree.edges, path, pending.depth, -1)
+    settle(tree, path, forest.actions[slot, leaf], pending, priors, value)
+    if len(forest.ring) > 0:
+        keep(forest.entries, forest.ring, forest.cache, pending, priors, value)
+    if pending.depth == 0:
+        return EXPANDED
+    return WAITING if state.waiting > 0 else DONE
+
+
+@kernel
+def expand_backup_select(
+    forest: ForestArrays, rows: Any, priors: Any, wdl: Any, out: Outbox, status: Any
+) -> None:
+    """Do what `rows` (ROW[n]) ask, each for its tree; status: int8[n] what became of each.
+
+    For rows that bring an evaluation: priors float32[sum of counts], wdl float32[n, 3].
+    """
+    begin = 0
+    for k in range(len(rows)):
+        slot, what = rows[k].slot, rows[k].what
+        tree = Tree(
+            forest.parameters,
+            forest.states[slot : slot + 1],
+            forest.nodes[slot],
+            forest.edges[slot],
+            forest.root_noise[slot],
+            forest.plan[slot],
+        )
+        if what == OPEN_ROOT:
+            status[k] = open_root(forest, tree, slot, out)
+            continue
+        found = DONE
+        if what != SELECT:
+            end = begin + rows[k].count
+            value = float(wdl[k, 0] - wdl[k, 2])
+            found = expand_backup(forest, tree, rows[k], priors[begin:end], value)
+            begin = end
+        if found == DONE and what != SETTLE:
+            found = select(forest, tree, slot, out)
+        status[k] = found
+
+
+@kernel
+def give_up(edges: Any, paths: Any, pending: Any, state: Any) -> None:
+    """Nothing will be heard of the leaves of a tree that wait: their simulations were never made.
+    `paths` STEP[L, max_plies + 1], `pending` PENDING[L], `state` STATE[1]."""
+    for leaf in range(len(pending)):
+        if pending[leaf].ticket != 0:
+            mark(edges, paths[leaf], pending[leaf].depth, -1)
+            pending[leaf].ticket = 0
+            if pending[leaf].depth > 0:
+                state[0].remaining += 1
+    state[0].waiting = 0

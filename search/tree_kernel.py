@@ -1,0 +1,192 @@
+"""What happens to one tree: a leaf is opened, expanded, backed up; a move is played and its subtree kept.
+
+Kernels are plain functions on arrays (`search.layout`), compiled once a game and selection
+(`search.compiled`). A value changes sign between two nodes only where the mover changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from games.jit import kernel
+from games.stubs import END_VALUES, end_reason, legal_actions, play, side_to_move
+from search.layout import TERMINAL, UNEXPANDED, Tree
+
+
+@kernel
+def value_sum_of(tree: Tree, parent: int, edge: int, node: int) -> float:
+    """`value_sum` of the edge from `parent` to `node`, for the side to move at `node`."""
+    value_sum = float(tree.edges[edge].value_sum)
+    return value_sum if tree.nodes[parent].mover == tree.nodes[node].mover else -value_sum
+
+
+@kernel
+def backup(tree: Tree, path: Any, depth: int, value: float, mover: int) -> None:
+    """Add a leaf's `value`, for the player `mover`, to every edge of `path` (STEP[depth]) and to the root."""
+    state = tree.state[0]
+    for i in range(depth):
+        edge = path[i].edge
+        tree.edges[edge].visits += 1
+        tree.edges[edge].value_sum += value if tree.nodes[path[i].node].mover == mover else -value
+    state.root_visits += 1
+    state.root_value_sum += value if tree.nodes[0].mover == mover else -value
+    state.depth_sum += depth
+    state.deepest = max(state.deepest, depth)
+
+
+@kernel
+def expand(tree: Tree, actions: Any, priors: Any, mover: int) -> int:
+    """Append a node whose side to move is `mover`, one edge for each prior; return the node.
+
+    `priors [n]` comes from outside: whoever calls has compared n with the number of legal `actions`.
+    """
+    state = tree.state[0]
+    node, first, count = state.nodes, state.edges, len(priors)
+    tree.nodes[node].first_edge = first
+    tree.nodes[node].edge_count = count
+    tree.nodes[node].mover = mover
+    tree.nodes[node].proof = 0
+    for i in range(count):
+        edge = first + i
+        tree.edges[edge].prior = priors[i]
+        tree.edges[edge].value_sum = 0.0
+        tree.edges[edge].visits = 0
+        tree.edges[edge].child = UNEXPANDED
+        tree.edges[edge].action = actions[i]
+        tree.edges[edge].in_flight = 0
+    state.nodes = node + 1
+    state.edges = first + count
+    return node
+
+
+@kernel
+def wins_at_once(tree: Tree, history: Any, edge: int, legal: Any) -> bool:
+    """Whether the root's `edge` ends the game in a win for the side that chooses it. `legal` is scratch."""
+    positions = tree.state[0].positions
+    play(history[positions - 1], tree.edges[edge].action, history[positions])
+    count = legal_actions(history, positions + 1, legal)
+    reason = end_reason(history, positions + 1, count, False)
+    if reason == 0:
+        return False
+    mover = side_to_move(history[positions])
+    return END_VALUES[reason] == (1 if mover == tree.nodes[0].mover else -1)
+
+
+# ---- Proofs -------------------------------------------------------------------------------------
+
+
+@kernel
+def edge_proof(tree: Tree, node: int, edge: int) -> int:
+    """What is proven for the side that chooses `edge` at `node`: plies to its win, minus plies to its loss,
+    or 0."""
+    child = tree.edges[edge].child
+    if child == UNEXPANDED:
+        return 0
+    if child == TERMINAL:
+        value = float(tree.edges[edge].value_sum) / tree.edges[edge].visits
+        return 1 if value > 0.5 else (-1 if value < -0.5 else 0)
+    known = int(tree.nodes[child].proof)
+    if known == 0:
+        return 0
+    if tree.nodes[node].mover != tree.nodes[child].mover:
+        known = -known
+    return known + 1 if known > 0 else known - 1
+
+
+@kernel
+def node_proof(tree: Tree, node: int) -> int:
+    """The quickest proven win, or the slowest loss if every edge is a proven loss, or 0."""
+    win, loss, open_edges = 0, 0, 0
+    first = tree.nodes[node].first_edge
+    for edge in range(first, first + tree.nodes[node].edge_count):
+        known = edge_proof(tree, node, edge)
+        if known > 0 and (win == 0 or known < win):
+            win = known
+        elif known < 0:
+            loss = min(loss, known)
+        elif known == 0:
+            open_edges += 1
+    if win > 0:
+        return win
+    return 0 if open_edges > 0 else loss
+
+
+@kernel
+def prove(tree: Tree, path: Any, depth: int) -> None:
+    """A game's end was found behind `path` (STEP[depth]): carry what follows from it towards the root."""
+    for i in range(depth - 1, -1, -1):
+        node = path[i].node
+        known = node_proof(tree, node)
+        if known == tree.nodes[node].proof:
+            return
+        tree.nodes[node].proof = known
+
+
+# ---- Playing a move -----------------------------------------------------------------------------
+
+
+@kernel
+def compact(tree: Tree, new_index: Any, root: int) -> None:
+    """Keep the subtree under node `root`, which becomes node 0, in place.
+
+    Children stand behind their parents, so one pass in order finds all that is reachable, and each node and
+    run of edges moves to the left or stays. `new_index` is scratch, one entry a node.
+    """
+    state = tree.state[0]
+    used_nodes, used_edges = 0, 0
+    for node in range(state.nodes):
+        new_index[node] = UNEXPANDED
+    new_index[root] = 0
+    for node in range(root, state.nodes):
+        if new_index[node] == UNEXPANDED:
+            continue
+        new_index[node] = used_nodes
+        first, count = tree.nodes[node].first_edge, tree.nodes[node].edge_count
+        tree.nodes[used_nodes] = tree.nodes[node]
+        tree.nodes[used_nodes].first_edge = used_edges
+        for i in range(count):
+            tree.edges[used_edges + i] = tree.edges[first + i]
+            child = tree.edges[first + i].child
+            if child >= 0:
+                new_index[child] = 0  # reachable; its index follows when the pass gets there
+        used_nodes += 1
+        used_edges += count
+    state.nodes = used_nodes
+    state.edges = used_edges
+    relink(tree, new_index)
+
+
+@kernel
+def relink(tree: Tree, new_index: Any) -> None:
+    """Point the moved edges at the moved nodes."""
+    for edge in range(tree.state[0].edges):
+        if tree.edges[edge].child >= 0:
+            tree.edges[edge].child = new_index[tree.edges[edge].child]
+
+
+@kernel
+def advance(tree: Tree, history: Any, new_index: Any, legal: Any, action: int, keep: bool) -> int:
+    """Play `action` on the board and, if wanted, keep its subtree; the end reason of the new position.
+
+    `history` uint64[max_plies + 2, state_words]; `new_index` int32[node_room] and `legal`
+    uint16[max_legal] are scratch.
+    """
+    state = tree.state[0]
+    kept = UNEXPANDED
+    if state.nodes > 0 and keep:
+        first = tree.nodes[0].first_edge
+        for edge in range(first, first + tree.nodes[0].edge_count):
+            if tree.edges[edge].action == action and tree.edges[edge].child >= 0:
+                kept = tree.edges[edge].child
+                state.root_visits = tree.edges[edge].visits
+                state.root_value_sum = value_sum_of(tree, 0, edge, kept)
+    play(history[state.positions - 1], action, history[state.positions])
+    state.positions += 1
+    state.remaining = 0
+    if kept == UNEXPANDED:
+        state.nodes = 0
+        state.edges = 0
+    else:
+        compact(tree, new_index, kept)
+    count = legal_actions(history, state.positions, legal)
+    return end_reason(history, state.positions, count, False)

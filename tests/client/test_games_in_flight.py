@@ -1,0 +1,68 @@
+"""A game follows from its seed and its number alone: not from how many are played at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from leaf_by_leaf import HashEvaluator, LeafByLeaf, Scattered
+
+from client.self_play import Player, play_game
+from games import get_game
+from protocol.records import to_bytes
+from protocol.settings import SelfPlaySettings
+from search.forest import Forest
+from search.pool import SearchPool
+from search.settings import resolve
+
+GAME = get_game("tic_tac_toe")
+GAMES = 256
+KINDS: dict[str, dict[str, object]] = {
+    "puct": {},
+    "gumbel": {"root": "gumbel"},
+    "symmetries": {"evaluation_symmetry": True},
+    "fresh trees": {"reuse_tree": False, "final_move": "max_robust", "temperature_plies": 2},
+    "openings": {"opening_share": 0.5, "opening_plies": 3, "random_share": 0.5, "random_plies": 3},
+    "cheap searches": {"cheap_probability": 0.5, "cheap_simulations": 3, "forced_playouts": 2.0},
+}
+
+
+def games(
+    kind: str, evaluator: LeafByLeaf, *, at_once: int = GAMES, slots: int = GAMES, cache: int = 0
+) -> list[bytes]:
+    """Games 0, 1, 2, ... of one seed, at most `at_once` at a time; without the time they took."""
+    settings = resolve(replace(SelfPlaySettings(simulations=6), **KINDS[kind]), GAME)  # type: ignore[arg-type]
+
+    async def main() -> list[bytes]:
+        pool = SearchPool(Forest(GAME, settings, slots, cache=cache), evaluator)
+        places = asyncio.Semaphore(at_once)
+
+        async def one(number: int) -> bytes:
+            async with places:
+                player = Player(7, name="somebody")
+                uid = number.to_bytes(16, "big")
+                record = await play_game(pool, player.rng(number), player=player, uid=uid)
+                return to_bytes(replace(record, seconds=0.0))
+
+        return await asyncio.gather(*(one(number) for number in range(GAMES)))
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_games_are_the_same_one_at_a_time_and_256_at_a_time(kind: str) -> None:
+    """Also in a forest that begins with one slot, and where answers come in parts, out of order and twice."""
+    alone = games(kind, HashEvaluator(), at_once=1, slots=1)
+    assert len(set(alone)) == GAMES
+    assert games(kind, HashEvaluator()) == alone
+    assert games(kind, Scattered(), slots=1) == alone
+    assert games(kind, Scattered(1), at_once=37) == alone
+
+
+@pytest.mark.parametrize("kind", ["puct", "gumbel", "symmetries"])
+@pytest.mark.parametrize("cache", [16, 5000])
+def test_games_are_the_same_with_a_cache_that_all_of_them_share(kind: str, cache: int) -> None:
+    plain, cached = HashEvaluator(), HashEvaluator()
+    assert games(kind, cached, cache=cache) == games(kind, plain)
+    assert cached.rows < plain.rows

@@ -1,0 +1,221 @@
+"""What the cache of evaluations answers, and that games do not notice it."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from leaf_by_leaf import Answer, LeafByLeaf, Scattered, searched
+from naive_cache import NaiveCache
+
+from client.self_play import play_game
+from games import get_game
+from protocol.records import to_bytes
+from protocol.settings import SelfPlaySettings
+from search.forest import Forest
+from search.leaf_batch import Leaf
+from search.mcts import search
+from search.pool import SearchPool
+from search.search_stats import NetView
+from search.settings import resolve
+from search.tree import SearchTree
+
+TIC, FOUR = get_game("tic_tac_toe"), get_game("connect_four")
+
+
+class HashNet(LeafByLeaf):
+    """Priors and values that are a function of the input and of the weights, as a network's are."""
+
+    def __init__(self) -> None:
+        super().__init__(version=1)
+
+    def answer(self, leaf: Leaf) -> Answer:
+        rng = np.random.default_rng(zlib.crc32(leaf.features.tobytes()) + self.version)
+        priors = rng.random(len(leaf.actions), np.float32)
+        return priors / priors.sum(), float(np.float32(rng.uniform(-1, 1)))
+
+
+def tree_of(name: str, cache: int = 0, **settings: object) -> SearchTree:
+    """At the start, in a forest of its own."""
+    game = get_game(name)
+    resolved = resolve(SelfPlaySettings(**settings), game)  # type: ignore[arg-type]
+    tree = SearchTree(Forest(game, resolved, cache=cache), np.random.default_rng(0))
+    tree.reset(game.notation.state_from_text(""))
+    return tree
+
+
+def place(tree: SearchTree, moves: str) -> None:
+    """Begin anew at the position after some moves."""
+    game = tree.game
+    tree.reset(game.notation.state_from_text(""))
+    for move in moves.split():
+        tree.advance(game.notation.action_from_text(tree.state, move))
+
+
+async def expanded(pool: SearchPool, tree: SearchTree, *positions: str) -> list[NetView]:
+    """What the network is said to have said about some positions."""
+    views = []
+    for moves in positions:
+        place(tree, moves)
+        await pool.expand(tree)
+        views.append(tree.view_of_net())
+    return views
+
+
+@pytest.mark.parametrize(
+    ("name", "positions"), [("tic_tac_toe", ("1 5", "5 1")), ("chess", ("e2e4", "d2d4"))]
+)
+def test_a_position_is_asked_for_once_and_others_are_told_apart(
+    name: str, positions: tuple[str, str]
+) -> None:
+    net, tree = HashNet(), tree_of(name, cache=100)
+    one, two = positions
+    first, other, again = asyncio.run(expanded(SearchPool(tree.forest, net), tree, one, two, one))
+    assert (net.rows, tree.forest.cache_hits) == (2, 1)
+    assert again.value == first.value != other.value
+    assert np.array_equal(again.priors, first.priors)
+
+
+def test_other_weights_are_asked_again() -> None:
+    """As soon as they have answered anything."""
+    net, tree = HashNet(), tree_of("tic_tac_toe", cache=100)
+    pool = SearchPool(tree.forest, net)
+    (before,) = asyncio.run(expanded(pool, tree, "1"))
+    net.version = 2
+    _, after, again = asyncio.run(expanded(pool, tree, "2", "1", "1"))
+    assert (net.rows, tree.forest.cache_hits) == (3, 1)
+    assert before.value != after.value == again.value
+
+
+def random_positions(count: int) -> list[list[int]]:
+    """Actions to positions of random games that go on, so that all numbers of legal actions occur."""
+    rng, found = np.random.default_rng(2), []
+    tree = tree_of("tic_tac_toe")
+    while len(found) < count:
+        place(tree, "")
+        actions: list[int] = []
+        while tree.end_reason() is None:
+            found.append(actions.copy())
+            actions.append(int(rng.choice(tree.legal_actions())))
+            tree.advance(actions[-1])
+    return found[:count]
+
+
+POSITIONS = random_positions(60)
+OTHER_WEIGHTS = -1
+
+
+@given(
+    st.sampled_from([1, 4, 6, 11, 24]),
+    st.lists(st.integers(0, 59) | st.integers(0, 5) | st.just(OTHER_WEIGHTS), min_size=20, max_size=90),
+)
+def test_it_answers_and_forgets_as_its_slow_twin_does(positions: int, steps: list[int]) -> None:
+    """Whatever is asked in whatever order, with other weights now and then."""
+    net, tree = HashNet(), tree_of("tic_tac_toe", cache=positions)
+    twin, twins_version = NaiveCache(positions, TIC.mean_legal, TIC.max_legal), net.version
+
+    async def main() -> None:
+        nonlocal twins_version
+        pool = SearchPool(tree.forest, net)
+        for step in steps:
+            if step == OTHER_WEIGHTS:
+                net.version += 1
+                continue
+            place(tree, "")
+            for action in POSITIONS[step]:
+                tree.advance(action)
+            leaf, asked, known = tree.root_leaf(), net.rows, None
+            known = twin.find(leaf)
+            await pool.expand(tree)
+            assert (net.rows > asked) == (known is None)
+            if known is None:
+                known = net.answer(leaf)
+                if net.version != twins_version:
+                    twins_version = net.version
+                    twin.forget()
+                twin.keep(leaf, known)
+            view = tree.view_of_net()
+            assert view.priors.tolist() == known[0].tolist()
+            assert view.value == known[1]
+
+    asyncio.run(main())
+
+
+def test_the_newest_are_kept_however_many_came_before() -> None:
+    """Four share a bucket, so the newest four are always there; and no more than the cache may hold."""
+    net, tree = HashNet(), tree_of("tic_tac_toe", cache=10)
+    pool = SearchPool(tree.forest, net)
+    cells = "123456789"
+    all_positions = [f"{a} {b} {c}" for a in cells for b in cells for c in cells if len({a, b, c}) == 3]
+    asyncio.run(expanded(pool, tree, *all_positions[:101]))
+    hits = tree.forest.cache_hits
+    asyncio.run(expanded(pool, tree, *all_positions[97:101]))
+    assert tree.forest.cache_hits == hits + 4
+    rows = net.rows
+    asyncio.run(expanded(pool, tree, *all_positions[:85]))
+    assert net.rows - rows >= 85 - 12
+
+
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+def test_games_are_the_same_with_it_and_cost_fewer_evaluations(root: str) -> None:
+    settings = resolve(SelfPlaySettings(simulations=24, root=root), FOUR)
+    records, asked = [], []
+    for cache in (0, 10_000):
+        pool = SearchPool(Forest(FOUR, settings, cache=cache), HashNet())
+        record = asyncio.run(play_game(pool, np.random.default_rng(5), uid=bytes(16)))
+        records.append(to_bytes(replace(record, seconds=0.0)))
+        asked.append(pool.leaves)
+    assert records[0] == records[1]
+    assert asked[1] < (0.8 if root == "gumbel" else 1.0) * asked[0]
+
+
+@pytest.mark.parametrize("root", ["puct", "gumbel"])
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.parametrize("cache", [5, 1000])
+def test_searches_side_by_side_find_the_same_with_it(root: str, scattered: bool, cache: int) -> None:
+    """Trees of the same and of related positions take each other's evaluations."""
+    settings = resolve(SelfPlaySettings(simulations=60, root_noise=0.0, root=root), FOUR)
+    positions = ["", "4", "4 4", "", "4", "4 4 4", "1 2", ""]
+
+    async def all_at_once(forest: Forest, net: LeafByLeaf) -> list[list[int]]:
+        pool = SearchPool(forest, net)
+        trees = [SearchTree(forest, np.random.default_rng(0)) for _ in positions]
+        for tree, moves in zip(trees, positions, strict=True):
+            place(tree, moves)
+        results = await asyncio.gather(*(search(tree, pool) for tree in trees))
+        return [result.visits.tolist() for result in results]
+
+    evaluator = Scattered if scattered else HashNet
+    plain, cached = Forest(FOUR, settings, 3), Forest(FOUR, settings, 3, cache=cache)
+    expected = asyncio.run(all_at_once(plain, evaluator()))
+    assert asyncio.run(all_at_once(cached, evaluator())) == expected
+    assert plain.cache_hits == 0
+    assert cached.cache_hits > 0 or cache == 5
+
+
+def test_positions_that_look_alike_but_have_other_moves_do_not_share_an_answer() -> None:
+    """With one position of history two orders of moves give the same features; one of them lets a pawn be
+    taken en passant."""
+    orders = "b2b3 d7d5 e2e3 d5d4 c1b2 g8f6 e3e4", "b2b3 d7d5 c1a3 d5d4 a3b2 g8f6 e2e4"
+    net, tree = HashNet(), tree_of("chess", cache=100, history=1)
+    leaves = []
+    for moves in orders:
+        place(tree, moves)
+        leaves.append(tree.root_leaf())
+    assert np.array_equal(leaves[0].features, leaves[1].features)
+    views = asyncio.run(expanded(SearchPool(tree.forest, net), tree, *orders, *orders))
+    assert [len(view.priors) for view in views] == [32, 33, 32, 33]
+    assert [view.priors.sum() for view in views] == pytest.approx([1.0] * 4)
+    assert (net.rows, tree.forest.cache_hits) == (2, 2)
+
+
+def test_a_forest_without_a_cache_keeps_nothing() -> None:
+    net, tree = HashNet(), tree_of("tic_tac_toe")
+    asyncio.run(expanded(SearchPool(tree.forest, net), tree, "1", "1"))
+    assert (net.rows, tree.forest.cache_hits) == (2, 0)
+    assert searched(tree, net).visits.sum() == tree.settings.simulations

@@ -1,0 +1,343 @@
+"""Many searches share a forest: each finds what it finds alone, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from leaf_by_leaf import Answer, HashEvaluator, Held, LeafByLeaf, Scattered, searched
+
+from games import get_game
+from protocol.settings import SelfPlaySettings
+from search.forest import Forest
+from search.leaf_batch import Evaluations, Leaf, LeafBatch, Reply
+from search.mcts import search
+from search.pool import SearchPool
+from search.settings import resolve
+from search.tree import SearchTree
+
+GAME = get_game("connect_four")
+POSITIONS = ("", "4", "4 4", "1 7 2", "3 3 3", "5 2", "4 4 4 4", "7")
+SIMULATIONS = 40
+ROOTS = ["puct", "gumbel"]
+
+
+def forest_of(slots: int = 1, root: str = "puct") -> Forest:
+    settings = SelfPlaySettings(simulations=SIMULATIONS, root_noise=0.0, root=root)
+    return Forest(GAME, resolve(settings, GAME), slots)
+
+
+def place(tree: SearchTree, moves: str) -> SearchTree:
+    tree.reset(GAME.notation.state_from_text(""))
+    for move in moves.split():
+        tree.advance(GAME.notation.action_from_text(tree.state, move))
+    return tree
+
+
+def tree_at(forest: Forest, moves: str) -> SearchTree:
+    return place(SearchTree(forest, np.random.default_rng(0)), moves)
+
+
+def alone(moves: str, root: str = "puct") -> list[int]:
+    """Visits, or shares, of a search with nothing beside it."""
+    return searched(tree_at(forest_of(root=root), moves), HashEvaluator()).visits.tolist()
+
+
+async def visits_of(tree: SearchTree, pool: SearchPool) -> list[int]:
+    return (await search(tree, pool)).visits.tolist()
+
+
+async def all_visits(forest: Forest, evaluator: LeafByLeaf) -> list[list[int]]:
+    """Of all POSITIONS, searched at the same time."""
+    pool, trees = SearchPool(forest, evaluator), [tree_at(forest, moves) for moves in POSITIONS]
+    return list(await asyncio.gather(*(visits_of(tree, pool) for tree in trees)))
+
+
+def snapshot(tree: SearchTree) -> tuple[bytes, ...]:
+    """All that is known of a tree."""
+    arrays, slot = tree.forest.arrays, tree.slot
+    return tuple(part[slot].tobytes() for part in (arrays.states, arrays.nodes, arrays.edges, arrays.pending))
+
+
+def answer_wrongly(batch: LeafBatch, reply: Reply) -> None:
+    """All leaves are won, and all that counts is the first action."""
+    priors = np.zeros(len(batch.actions), np.float32)
+    priors[np.cumsum(batch.counts) - batch.counts] = 1.0
+    reply.answered(0, Evaluations(priors, np.tile(np.float32([1, 0, 0]), (batch.rows, 1)), 7))
+
+
+async def cancelled(task: asyncio.Task[object]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    assert task.cancelled()
+
+
+# ---- side by side -------------------------------------------------------------------------------
+
+
+class Counting(HashEvaluator):
+    """Counts batches."""
+
+    batches = 0
+
+    def submit(self, batch: LeafBatch, reply: Reply) -> None:
+        self.batches += 1
+        super().submit(batch, reply)
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_searches_side_by_side_find_what_each_finds_alone(root: str) -> None:
+    """Their leaves travel together: about one batch a simulation."""
+    evaluator = Counting()
+    found = asyncio.run(all_visits(forest_of(len(POSITIONS), root), evaluator))
+    assert found == [alone(moves, root) for moves in POSITIONS]
+    assert evaluator.batches <= SIMULATIONS + 2
+    assert evaluator.rows > SIMULATIONS * len(POSITIONS) // 2
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("seed", range(5))
+def test_answers_in_parts_out_of_order_and_doubled_change_nothing(root: str, seed: int) -> None:
+    evaluator = Scattered(seed)
+    found = asyncio.run(all_visits(forest_of(len(POSITIONS), root), evaluator))
+    assert found == [alone(moves, root) for moves in POSITIONS]
+    assert evaluator.doubled > 20
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_a_second_answer_to_the_same_leaf_changes_nothing(root: str) -> None:
+    """Neither the right one again nor a wrong one, at the root and at any simulation; nor a refusal."""
+
+    async def main() -> list[int]:
+        forest, evaluator = forest_of(root=root), Held()
+        tree, pool = tree_at(forest, "4"), SearchPool(forest, evaluator)
+        searching = asyncio.create_task(visits_of(tree, pool))
+        while not searching.done():
+            waiting = asyncio.create_task(evaluator.next())
+            await asyncio.wait([waiting, searching], return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                batch, reply = waiting.result()
+                evaluator.answer_all(batch, reply)
+                before = snapshot(tree)
+                evaluator.answer_all(batch, reply)
+                answer_wrongly(batch, reply)
+                reply.failed(0, batch.rows, RuntimeError("too late"))
+                assert snapshot(tree) == before
+            waiting.cancel()
+        return searching.result()
+
+    assert asyncio.run(main()) == alone("4", root)
+
+
+# ---- cancelled ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("answers", [0, 1, 7])
+def test_a_cancelled_search_leaves_its_slot_usable_and_late_answers_are_ignored(
+    root: str, answers: int
+) -> None:
+    """Cancelled at the root, at the first simulation and amid them; its slot is searched from again at once,
+    and the late answer, which is wrong, comes while a leaf of the new search waits."""
+
+    async def main() -> tuple[list[int], list[int], int]:
+        forest, evaluator = forest_of(2, root), Held()
+        pool, other = SearchPool(forest, evaluator), tree_at(forest, "5 2")
+        tree = tree_at(forest, "1 7 2")
+        first = asyncio.create_task(visits_of(tree, pool))
+        await evaluator.answer_next(answers)
+        late = await evaluator.next()
+        await cancelled(first)
+        place(tree, "4 4")
+        again = asyncio.create_task(visits_of(tree, pool))
+        beside = asyncio.create_task(visits_of(other, pool))
+        batch, reply = await evaluator.next()
+        before = snapshot(tree)
+        answer_wrongly(*late)
+        late[1].failed(0, 1, RuntimeError("too late"))
+        assert snapshot(tree) == before
+        evaluator.answer_all(batch, reply)
+        answering = asyncio.create_task(evaluator.answer_on())
+        found = await asyncio.gather(again, beside)
+        await cancelled(answering)
+        return *found, forest.slots
+
+    again, beside, slots = asyncio.run(main())
+    assert again == alone("4 4", root)
+    assert beside == alone("5 2", root)
+    assert slots == 2
+
+
+def test_a_slot_that_was_given_back_is_not_touched_by_answers_to_its_last_tree() -> None:
+    async def main() -> list[int]:
+        forest, evaluator = forest_of(1), Held()
+        pool, tree = SearchPool(forest, evaluator), tree_at(forest, "1 7 2")
+        first = asyncio.create_task(visits_of(tree, pool))
+        await evaluator.answer_next(5)
+        late = await evaluator.next()
+        await cancelled(first)
+        tree.close()
+        answer_wrongly(*late)
+        new = tree_at(forest, "4")
+        assert new.slot == 0
+        searching = asyncio.create_task(visits_of(new, pool))
+        batch, reply = await evaluator.next()
+        answer_wrongly(*late)
+        evaluator.answer_all(batch, reply)
+        answering = asyncio.create_task(evaluator.answer_on())
+        found = await searching
+        await cancelled(answering)
+        assert forest.slots == 1
+        return found
+
+    assert asyncio.run(main()) == alone("4")
+
+
+@pytest.mark.parametrize("answers", [2, 9])
+def test_a_search_that_was_cancelled_can_go_on_as_if_nothing_had_been(answers: int) -> None:
+    """The leaf that waited was never a simulation."""
+
+    async def main() -> list[int]:
+        forest, evaluator = forest_of(), Held()
+        pool, tree = SearchPool(forest, evaluator), tree_at(forest, "4")
+        first = asyncio.create_task(visits_of(tree, pool))
+        await evaluator.answer_next(answers)
+        late = await evaluator.next()
+        await cancelled(first)
+        assert tree.remaining == SIMULATIONS - (answers - 1)
+        assert tree.edges_of(0)["visits"].sum() == answers - 1
+        assert not tree.edges_of(0)["in_flight"].any()
+        answer_wrongly(*late)
+        answering = asyncio.create_task(evaluator.answer_on())
+        await pool.run(tree)
+        await cancelled(answering)
+        visits = tree.edges_of(0)[np.argsort(tree.edges_of(0)["action"])]["visits"]
+        return visits[visits > 0].tolist()
+
+    assert asyncio.run(main()) == alone("4")
+
+
+def test_a_search_that_is_cancelled_in_its_first_turn_leaves_no_trace() -> None:
+    """Its root may have been asked for, and no more; the same tree is searched as if nothing had been."""
+
+    async def main() -> tuple[int, list[int]]:
+        forest, evaluator = forest_of(), HashEvaluator()
+        pool, tree = SearchPool(forest, evaluator), tree_at(forest, "4")
+        first = asyncio.create_task(visits_of(tree, pool))
+        await asyncio.sleep(0)
+        await cancelled(first)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        asked = evaluator.rows
+        assert not tree.is_expanded
+        return asked, await visits_of(tree, pool)
+
+    asked, visits = asyncio.run(main())
+    assert asked <= 1
+    assert visits == alone("4")
+
+
+# ---- refused ------------------------------------------------------------------------------------
+
+
+class Refusing(HashEvaluator):
+    """Refuses the leaf with some number, once."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def answer(self, leaf: Leaf) -> Answer:
+        if self.rows == self.number:
+            raise LookupError("not this one")
+        return super().answer(leaf)
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("number", [1, 8, 9, 100, 250])
+def test_a_refused_leaf_fails_only_its_own_search(root: str, number: int) -> None:
+    """Roots and simulations alike; the tree may be searched again."""
+
+    async def main() -> list[object]:
+        forest = forest_of(len(POSITIONS), root)
+        pool, trees = SearchPool(forest, Refusing(number)), [tree_at(forest, moves) for moves in POSITIONS]
+        tasks = [visits_of(tree, pool) for tree in trees]
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        refused = [k for k, one in enumerate(found) if isinstance(one, LookupError)]
+        assert len(refused) == 1
+        found[refused[0]] = await visits_of(place(trees[refused[0]], POSITIONS[refused[0]]), pool)
+        return found
+
+    assert asyncio.run(main()) == [alone(moves, root) for moves in POSITIONS]
+
+
+STEPS = ("open_roots", "select_all", "answer_all", "expand_backup_select")
+"""Kernels that step searches, under the names they have or had."""
+
+
+def broken(*_: object) -> None:
+    raise RuntimeError("cannot be compiled")
+
+
+def test_a_kernel_that_cannot_run_ends_the_searches_that_wait_for_it() -> None:
+    """Those that want their root expanded and those that want simulations, in the same turn."""
+
+    async def main() -> list[object]:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        forest = forest_of(2)
+        fresh, begun = tree_at(forest, ""), tree_at(forest, "4")
+        begun.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
+        steps = {name: broken for name in STEPS if hasattr(forest.kernels, name)}
+        assert steps
+        forest.kernels = SimpleNamespace(**{**vars(forest.kernels), **steps})
+        pool = SearchPool(forest, HashEvaluator())
+        async with asyncio.timeout(60):
+            tasks = (visits_of(tree, pool) for tree in (fresh, begun))
+            return await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [type(one) for one in asyncio.run(main())] == [RuntimeError, RuntimeError]
+
+
+# ---- growing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_the_forest_grows_slots_while_searches_run(root: str) -> None:
+    """A tree is taken at every answer, from one slot to one for each position."""
+
+    async def main() -> tuple[list[list[int]], int]:
+        forest, evaluator = forest_of(1, root), Held()
+        pool, tasks = SearchPool(forest, evaluator), []
+        for moves in POSITIONS:
+            tasks.append(asyncio.create_task(visits_of(tree_at(forest, moves), pool)))
+            await evaluator.answer_next(2)
+        answering = asyncio.create_task(evaluator.answer_on())
+        found = await asyncio.gather(*tasks)
+        await cancelled(answering)
+        return found, forest.slots
+
+    found, slots = asyncio.run(main())
+    assert found == [alone(moves, root) for moves in POSITIONS]
+    assert slots >= len(POSITIONS)
+
+
+@pytest.mark.parametrize("root", ROOTS)
+@pytest.mark.parametrize("evaluator", [HashEvaluator, Scattered])
+def test_nodes_grow_while_other_searches_wait_for_answers(root: str, evaluator: type[LeafByLeaf]) -> None:
+    forest = forest_of(len(POSITIONS), root)
+    forest._resize(len(POSITIONS), 3, 22)
+    assert asyncio.run(all_visits(forest, evaluator())) == [alone(moves, root) for moves in POSITIONS]
+    assert forest.arrays.nodes.shape[1] > SIMULATIONS // 2
+
+
+def test_slots_that_were_given_back_are_used_again() -> None:
+    """However many trees there were, one after the other."""
+    forest = forest_of(2)
+    for moves in POSITIONS:
+        with tree_at(forest, moves) as tree:
+            assert searched(tree, HashEvaluator()).visits.tolist() == alone(moves)
+    assert forest.slots == 2

@@ -1,0 +1,113 @@
+"""Leaves seen through random symmetries: what the network is shown is the moved game, priors come back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from leaf_by_leaf import Answer, LeafByLeaf
+from twice import NAME as TWICE
+
+from games import get_game
+from games.spec import Game
+from protocol.settings import SelfPlaySettings
+from search.forest import Forest
+from search.leaf_batch import Leaf
+from search.pool import SearchPool
+from search.settings import resolve
+from search.tree import SearchTree
+
+HISTORY = 2
+
+
+def forest_of(game: Game, *, wanted: bool = True) -> Forest:
+    return Forest(game, resolve(SelfPlaySettings(history=HISTORY, evaluation_symmetry=wanted), game))
+
+
+def tree_after(forest: Forest, actions: list[int], seed: int = 0) -> SearchTree:
+    tree = SearchTree(forest, np.random.default_rng(seed))
+    tree.reset(forest.game.notation.state_from_text(""))
+    for action in actions:
+        tree.advance(action)
+    tree.reset_randomness()
+    return tree
+
+
+class Numbers(LeafByLeaf):
+    """Says of each action its number, and keeps what it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__(version=4)
+        self.shown: list[Leaf] = []
+
+    def answer(self, leaf: Leaf) -> Answer:
+        self.shown.append(leaf)
+        return leaf.actions.astype(np.float32), 0.5
+
+
+def expansions(forest: Forest, actions: list[int], evaluator: LeafByLeaf, count: int) -> list[np.ndarray]:
+    """EDGE[n] of the root of the same position, expanded `count` times."""
+
+    async def main() -> list[np.ndarray]:
+        pool, found = SearchPool(forest, evaluator), []
+        for seed in range(count):
+            with tree_after(forest, actions, seed) as tree:
+                await pool.expand(tree)
+                assert tree.view_of_net().value == 0.5
+                found.append(tree.edges_of(0).copy())
+        return found
+
+    return asyncio.run(main())
+
+
+def maps_of(game: Game) -> list[tuple[int, ...]]:
+    """What each action becomes, for all symmetries and for none."""
+    assert game.symmetries
+    return [tuple(symmetry.actions.tolist()) for symmetry in game.symmetries] + [tuple(range(game.actions))]
+
+
+PLAYED = [("tic_tac_toe", [0, 5, 6]), ("connect_four", [0, 0, 2, 5, 1]), (TWICE, [0, 2, 1, 7, 4])]
+
+
+@pytest.mark.parametrize(("name", "actions"), PLAYED)
+def test_the_network_sees_the_game_with_its_moves_moved(name: str, actions: list[int]) -> None:
+    """Features and legal actions are those of the game played on the moved board; all symmetries are met."""
+    game, evaluator = get_game(name), Numbers()
+    forest = forest_of(game)
+    moved = {}
+    for one in maps_of(game):
+        leaf = tree_after(forest, [one[action] for action in actions]).root_leaf()
+        moved[leaf.features.tobytes()] = sorted(leaf.actions.tolist())
+    expansions(forest, actions, evaluator, 200)
+    for shown in evaluator.shown:
+        assert moved[shown.features.tobytes()] == sorted(shown.actions.tolist())
+    assert {shown.features.tobytes() for shown in evaluator.shown} == set(moved)
+
+
+@pytest.mark.parametrize(("name", "actions"), PLAYED)
+def test_each_prior_is_that_of_the_action_as_the_network_saw_it(name: str, actions: list[int]) -> None:
+    """And the tree has its own legal actions, in its own order."""
+    game, evaluator = get_game(name), Numbers()
+    forest = forest_of(game)
+    legal = tree_after(forest, actions).legal_actions().tolist()
+    met = set()
+    for edges, shown in zip(expansions(forest, actions, evaluator, 200), evaluator.shown, strict=True):
+        assert edges["action"].tolist() == legal
+        (meant,) = (one for one in maps_of(game) if [one[a] for a in legal] == edges["prior"].tolist())
+        played = tree_after(forest, [meant[action] for action in actions]).root_leaf()
+        assert shown.features.tolist() == played.features.tolist()
+        met.add(meant)
+    assert met == set(maps_of(game))
+
+
+def test_a_search_that_does_not_want_symmetries_shows_positions_as_they_are() -> None:
+    """And draws no random numbers for it."""
+    forest, evaluator = forest_of(get_game("tic_tac_toe"), wanted=False), Numbers()
+    leaf = tree_after(forest, [0, 5, 6]).root_leaf()
+    for edges in expansions(forest, [0, 5, 6], evaluator, 5):
+        assert edges["prior"].tolist() == leaf.actions.tolist()
+    assert {shown.features.tobytes() for shown in evaluator.shown} == {leaf.features.tobytes()}
+    rng, untouched = np.random.default_rng(3), np.random.default_rng(3)
+    SearchTree(forest, rng).reset_randomness()
+    assert rng.random() == untouched.random()
