@@ -160,10 +160,11 @@ def _with_metadata(data: bytes, metadata: dict[str, str]) -> bytes:
 
 def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     """BadWeights unless names, shapes and types are exactly as expected and all numbers are finite."""
+    other = "; are these weights of another network than the metadata name?"
     if missing := sorted(expected.keys() - found.keys()):
-        raise BadWeights(f"{len(missing)} tensors are missing, the first is {missing[0]}")
+        raise BadWeights(f"{len(missing)} tensors are missing, the first is {missing[0]}{other}")
     if extra := sorted(found.keys() - expected.keys()):
-        raise BadWeights(f"{len(extra)} tensors too many, the first is {extra[0]}")
+        raise BadWeights(f"{len(extra)} tensors too many, the first is {extra[0]}{other}")
     for name, tensor in found.items():
         wanted = expected[name]
         if tensor.shape != wanted.shape:

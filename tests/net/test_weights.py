@@ -154,6 +154,12 @@ def test_missing_extra_and_misshapen_tensors_are_refused_by_name() -> None:
     assert f"{name} holds torch.float16" in refusal(changed(lambda t: t.update({name: t[name].half()})))
 
 
+def test_weights_of_another_network_are_refused() -> None:
+    """Its name in the metadata is that of a transformer, its tensors are those of a tower."""
+    text = named("tf2x16").to_json()
+    assert "of another network" in refusal(changed(len, lambda metadata: metadata.update(architecture=text)))
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
 def test_numbers_that_are_not_finite_are_refused(number: float) -> None:
     assert "not finite" in refusal(
