@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from games.names import GAME_MODULES, GAME_NAMES, LISTED
+from games.names import GAME_MODULES, GAME_NAMES, LISTED, SIZED_GAMES, SIZED_NAME
 
 if TYPE_CHECKING:
     from games.spec import Game
@@ -17,10 +17,20 @@ __all__ = ["GAME_NAMES", "Game", "get_game"]
 
 
 def get_game(name: str) -> Game:
-    """The game called `name`. ValueError names the known games. Imports only that game's module."""
-    if name not in GAME_MODULES:
+    """The game called `name`, which may be one on a board of another size (`games.names.SIZED_NAME`).
+
+    ValueError names the known games. Imports only that game's module.
+    """
+    game: Game
+    sized = SIZED_NAME.fullmatch(name)
+    if name in GAME_MODULES:
+        game = importlib.import_module(GAME_MODULES[name]).GAME
+    elif sized is not None and sized[1] in SIZED_GAMES:
+        game = importlib.import_module(GAME_MODULES[sized[1]]).game_of_size(int(sized[2]), int(sized[3]))
+        if game.name != name:
+            raise ValueError(f"the game {name!r} is called {game.name!r}")
+    else:
         raise ValueError(f"unknown game {name!r}; known games: {LISTED}")
-    game: Game = importlib.import_module(GAME_MODULES[name]).GAME
     return game
 
 

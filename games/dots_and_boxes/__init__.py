@@ -1,0 +1,88 @@
+"""Dots-and-boxes on any rectangle: players draw edges in turn, and who closes a box has it and moves again.
+
+The usual board has 3 x 3 boxes; others are games of their own, `dots_and_boxes_2x4` (rows x columns). More
+boxes win. Actions are edges (`games.dots_and_boxes.board`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from games.dots_and_boxes.board import Board
+from games.dots_and_boxes.notation import Text
+from games.dots_and_boxes.rules_kernel import KERNELS, PLANES_PER_POSITION, SCALAR_PLANES
+from games.jit import specialise
+from games.spec import EndReason, Game, Rules
+
+if TYPE_CHECKING:
+    from games.knowledge import Knowledge
+
+NAME, ROWS, COLS = "dots_and_boxes", 3, 3
+LARGEST = 12
+"""Rows and columns."""
+END_REASONS = (
+    EndReason("ongoing", 0),
+    EndReason("more_boxes", 1),
+    EndReason("fewer_boxes", -1),
+    EndReason("as_many_boxes", 0),
+)
+
+
+@cache
+def game_of_size(rows: int, cols: int) -> Game:
+    """The game on rows x cols boxes. ValueError for a size that there is not."""
+    if not (1 <= rows <= LARGEST and 1 <= cols <= LARGEST):
+        near = "x".join(str(min(max(one, 1), LARGEST)) for one in (rows, cols))
+        raise ValueError(
+            f"{NAME}_{rows}x{cols}: rows and columns go from 1 to {LARGEST}; the nearest is {NAME}_{near}"
+        )
+    name = NAME if (rows, cols) == (ROWS, COLS) else f"{NAME}_{rows}x{cols}"
+    board = Board(rows, cols)
+    text = Text(board, edge_words=_words(board.edges), box_words=_words(board.boxes))
+
+    def knowledge() -> Knowledge:
+        from games.dots_and_boxes.knowledge import knowledge_of_size
+
+        return knowledge_of_size(rows, cols)
+
+    return Game(
+        name=name,
+        rows=rows,
+        cols=cols,
+        actions=board.edges,
+        policy_planes=None,
+        state_words=text.edge_words + 2 * text.box_words + 1,
+        max_legal=board.edges,
+        mean_legal=(board.edges + 1) / 2,
+        dirichlet_alpha=10 / ((board.edges + 1) / 2),
+        max_plies=board.edges,
+        planes_per_position=PLANES_PER_POSITION,
+        scalar_planes=SCALAR_PLANES,
+        history=1,
+        end_reasons=END_REASONS,
+        rules=_rules(board, text, name),
+        notation=text.notation(),
+        symmetries=board.symmetries(),
+        score=text.score,
+        knowledge=knowledge,
+    )
+
+
+def _words(bits: int) -> int:
+    return (bits + 63) // 64
+
+
+def _rules(board: Board, text: Text, name: str) -> Rules:
+    bindings = {
+        "EDGE_WORDS": text.edge_words,
+        "BOX_WORDS": text.box_words,
+        "BOX_EDGES": board.edges_of_boxes(),
+        "EDGE_BOXES": board.boxes_of_edges(),
+    }
+    found = specialise(KERNELS, bindings, name)
+    names = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode")
+    return Rules(*(found[one] for one in names))
+
+
+GAME = game_of_size(ROWS, COLS)

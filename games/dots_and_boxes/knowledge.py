@@ -1,0 +1,145 @@
+"""What is known of dots-and-boxes: on small boards everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from games.dots_and_boxes import game_of_size, heuristic_kernel, pictures, rules_kernel
+from games.dots_and_boxes.board import Board
+from games.dots_and_boxes.notation import Text
+from games.dots_and_boxes.solver import MOST_EDGES, solver_of
+from games.jit import specialise
+from games.knowledge import Check, Heuristic, Knowledge, Known, Row, Say, Solution
+from games.spec import Game, State
+
+GROUPS = ("opening", "middle", "end")
+"""Thirds of the edges."""
+PER_GROUP = 300
+SEED, FINAL_SEED = 1, 2
+"""Of positions: what tuning looks at, and what final judgements do."""
+RANDOM_SHARE = 0.5
+"""Of the moves by which positions come about; the others are best ones."""
+
+VALUES = {
+    (1, 1): -1, (1, 2): 0, (1, 3): -1, (1, 4): 0, (1, 5): -1,
+    (2, 2): 2, (2, 3): -2, (2, 4): 2, (3, 3): -3,
+}  # fmt: skip
+"""Boxes of the first player less the second's with best play, as published for these boards."""
+
+
+class Truth:
+    """The truth of one size of the board."""
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        self.board = Board(game.rows, game.cols)
+        self.text = Text(self.board, (game.actions + 63) // 64, game.words_per_plane)
+
+    def probe(self, state: State) -> Known:
+        """Whatever has been drawn and whoever has which boxes."""
+        drawn, first, second, mover = self.text.parts(state)
+        lead = (first.bit_count() - second.bit_count()) * (1 if mover == 0 else -1)
+        results = {
+            edge: _sign(lead + gain)
+            for edge, gain in solver_of(self.board.rows, self.board.cols).gains_after(drawn).items()
+        }
+        value = max(results.values())
+        keeps = frozenset(edge for edge, result in results.items() if result == value)
+        group = GROUPS[len(GROUPS) * drawn.bit_count() // self.board.edges]
+        return Known(group, value, keeps, len(results))
+
+    def rows(self, seed: int, limit: int, apart_from: frozenset[bytes] = frozenset()) -> list[Row]:
+        """Positions of games in which half of all moves are random, as many of each group; no position twice,
+        and at most half of a group are positions in which every move keeps the result."""
+        wanted, rng = min(limit or PER_GROUP, PER_GROUP), np.random.default_rng([seed, self.board.edges])
+        taken: dict[str, list[Row]] = {group: [] for group in GROUPS}
+        quiet, seen = dict.fromkeys(GROUPS, 0), set(apart_from)
+        for _ in range(100 * wanted):
+            for row, state in self._game(rng):
+                full = len(taken[row.group]) == wanted
+                dull = not row.matters and 2 * quiet[row.group] >= wanted
+                if full or dull or state.tobytes() in seen:
+                    continue
+                seen.add(state.tobytes())
+                quiet[row.group] += not row.matters
+                taken[row.group].append(row)
+                break
+            if all(len(rows) == wanted for rows in taken.values()):
+                break
+        return [row for rows in taken.values() for row in rows]
+
+    def _game(self, rng: np.random.Generator) -> list[tuple[Row, State]]:
+        """The positions of one game in any order."""
+        state, moves, found = self.text.state_from(""), list[int](), []
+        while len(moves) < self.board.edges:
+            known = self.probe(state)
+            row = Row(known.group, "", tuple(moves), known.value, known.keeps, known.legal, {})
+            found.append((row, state))
+            free = [edge for edge in range(self.board.edges) if edge not in moves]
+            chosen = free if rng.random() < RANDOM_SHARE else sorted(known.keeps)
+            moves.append(int(rng.choice(chosen)))
+            state, before = np.zeros_like(state), state
+            self.game.rules.play(before, moves[-1], state)
+        rng.shuffle(found)
+        return found
+
+    def final_rows(self) -> list[Row]:
+        """Others than `rows` gives for SEED."""
+        tuned = frozenset(self._state_of(row).tobytes() for row in self.rows(SEED, 0))
+        return self.rows(FINAL_SEED, 0, tuned)
+
+    def _state_of(self, row: Row) -> State:
+        state = self.text.state_from("")
+        for move in row.moves:
+            state, before = np.zeros_like(state), state
+            self.game.rules.play(before, move, state)
+        return state
+
+    def checks(self, _file: Path | None, say: Say) -> Iterator[Check]:
+        """Against the published values, of all boards if this is the usual one."""
+        for (rows, cols), value in VALUES.items():
+            say(f"dots and boxes: {rows} x {cols}")
+            yield Check(f"dots and boxes: value of {rows} x {cols}", solver_of(rows, cols).gain(0), value)
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
+
+
+def _heuristic(game: Game) -> Heuristic:
+    board = Board(game.rows, game.cols)
+    bindings = {
+        "EDGE_WORDS": (game.actions + 63) // 64,
+        "BOX_WORDS": game.words_per_plane,
+        "BOX_EDGES": board.edges_of_boxes(),
+        "EDGE_BOXES": board.boxes_of_edges(),
+    }
+    rules = specialise(rules_kernel.KERNELS, bindings, game.name)
+    bindings |= {name: rules[name] for name in ("has", "side_to_move", "owned")}
+    found = specialise(heuristic_kernel.KERNELS, bindings, game.name)
+    names = ("evaluate", "material", "order_score", "is_noisy")
+    return Heuristic(**{name: found[name] for name in names}, sees_reply=False)
+
+
+@cache
+def knowledge_of_size(rows: int, cols: int) -> Knowledge:
+    """What is known of a size; boards of more than MOST_EDGES edges are not solved."""
+    game = game_of_size(rows, cols)
+    truth = Truth(game)
+    solution = Solution(
+        covers="all positions",
+        probe=truth.probe,
+        rows=truth.rows,
+        checks=truth.checks,
+        groups=GROUPS,
+        final_rows=truth.final_rows,
+    )
+    return Knowledge(
+        heuristic=_heuristic(game),
+        svg=partial(pictures.svg, truth.text),
+        solution=solution if truth.board.edges <= MOST_EDGES else None,
+    )

@@ -1,0 +1,137 @@
+"""Dots-and-boxes as text: moves from dot to dot (`a1b1`), positions row by row, a board for a terminal.
+
+Columns of dots are letters from the left, rows numbers from below. A position is written from the top, rows
+of horizontal edges (1 drawn, 0 not) and rows of boxes with the edges between them in turn, and who moves: on
+two boxes side by side `11/1x1.0/10 x` has the left box, the first player's, and the edge above the other one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+
+from games.dots_and_boxes.board import SIDES, Board, Point
+from games.spec import Notation, State
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+FIRST, SECOND, NOBODY = "x", "o", "."
+
+
+def bits_of(words: State) -> int:
+    """Some words of a state as one Python integer, the lowest word first."""
+    return sum(int(word) << 64 * place for place, word in enumerate(words))
+
+
+def words_of(bits: int, count: int) -> list[int]:
+    """The other way round."""
+    return [bits >> 64 * place & 0xFFFFFFFFFFFFFFFF for place in range(count)]
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text of one size of the board."""
+
+    board: Board
+    edge_words: int
+    box_words: int
+
+    def notation(self) -> Notation:
+        return Notation(self.state_from, self.text_of, self.move_of, self.action_from, self.draw)
+
+    def parts(self, state: State) -> tuple[int, int, int, int]:
+        """(drawn edges, the first player's boxes, the second's, whose turn), edges and boxes as bits."""
+        edges, boxes = state[: self.edge_words], state[self.edge_words : -1]
+        first, second = boxes[: self.box_words], boxes[self.box_words :]
+        return bits_of(edges), bits_of(first), bits_of(second), int(state[-1])
+
+    def score(self, state: State) -> int:
+        """The first player's boxes less the second's."""
+        _, first, second, _ = self.parts(state)
+        return first.bit_count() - second.bit_count()
+
+    def _letter_at(self, point: Point, state: State, drawn: str, open_: str) -> str:
+        """What a point that is no dot is written as."""
+        edges, first, second, _ = self.parts(state)
+        if point in self.board.edge_at:
+            return drawn if edges >> self.board.edge_at[point] & 1 else open_
+        box = self.board.box_at[point]
+        return FIRST if first >> box & 1 else SECOND if second >> box & 1 else NOBODY
+
+    def _rows(self) -> list[list[Point]]:
+        """The points that are written, row by row from the top."""
+        height, width = 2 * self.board.rows, 2 * self.board.cols
+        return [[(y, x) for x in range(width + 1) if y % 2 or x % 2] for y in range(height, -1, -1)]
+
+    def text_of(self, state: State) -> str:
+        rows = ["".join(self._letter_at(point, state, "1", "0") for point in row) for row in self._rows()]
+        return "/".join(rows) + f" {(FIRST, SECOND)[int(state[-1])]}"
+
+    def state_from(self, text: str) -> State:
+        """The state in `text`, nothing drawn for "". ValueError says what is wrong with it."""
+        if not text:
+            return np.zeros(self.edge_words + 2 * self.box_words + 1, np.uint64)
+        board, _, mover = text.strip().partition(" ")
+        rows, points = board.split("/"), self._rows()
+        if [len(row) for row in rows] != [len(row) for row in points] or mover not in (FIRST, SECOND):
+            raise ValueError(
+                f"{text!r} is no position of {self.board.rows} x {self.board.cols} boxes: write its rows "
+                f"from the top and who moves, as in {self.text_of(self.state_from(''))!r}"
+            )
+        seen = dict(zip(itertools.chain(*points), itertools.chain(*rows), strict=True))
+        edges = self._bits(seen, self.board.edge_at, "1", "01")
+        boxes = [self._bits(seen, self.board.box_at, one, FIRST + SECOND + NOBODY) for one in (FIRST, SECOND)]
+        self._check_owners(edges, boxes[0] | boxes[1])
+        words = [*words_of(edges, self.edge_words)]
+        for one in boxes:
+            words += words_of(one, self.box_words)
+        return np.array([*words, (FIRST, SECOND).index(mover)], np.uint64)
+
+    def _bits(self, seen: dict[Point, str], places: dict[Point, int], letter: str, allowed: str) -> int:
+        for point in places:
+            if seen[point] not in allowed:
+                raise ValueError(f"{seen[point]!r} stands where one of {' '.join(allowed)} should")
+        return sum(1 << place for point, place in places.items() if seen[point] == letter)
+
+    def _check_owners(self, edges: int, owned: int) -> None:
+        """A box has an owner just when its four edges are drawn."""
+        for (y, x), box in self.board.box_at.items():
+            closed = all(edges >> self.board.edge_at[y + dy, x + dx] & 1 for dy, dx in SIDES)
+            if closed != bool(owned >> box & 1):
+                what = "is closed and nobody's" if closed else "is somebody's and not closed"
+                raise ValueError(f"the box in row {y // 2 + 1}, column {x // 2 + 1} {what}")
+
+    def move_of(self, _state: State, action: int) -> str:
+        """An edge as its two dots."""
+        y, x = self.board.edge_points[action]
+        ends = ((y, x - 1), (y, x + 1)) if x % 2 else ((y - 1, x), (y + 1, x))
+        return "".join(f"{LETTERS[column // 2]}{row // 2 + 1}" for row, column in ends)
+
+    def action_from(self, state: State, text: str) -> int:
+        """The legal action that two dots name. ValueError lists the legal ones."""
+        edges = self.parts(state)[0]
+        legal = {self.move_of(state, edge): edge for edge in range(self.board.edges) if not edges >> edge & 1}
+        if text.strip() not in legal:
+            listed = " ".join(legal) or "none: the game is over"
+            raise ValueError(f"{text.strip()!r} is no edge that can be drawn here; there are {listed}")
+        return legal[text.strip()]
+
+    def draw(self, state: State) -> str:
+        """The board with the names of the dots, the boxes' owners, and who is to move."""
+        lines = []
+        for y in range(2 * self.board.rows, -1, -1):
+            cells = [self._drawn(y, x, state) for x in range(2 * self.board.cols + 1)]
+            lines.append((f"{y // 2 + 1:2} " if y % 2 == 0 else "   ") + "".join(cells).rstrip())
+        names = "   ".join(LETTERS[: self.board.cols + 1])
+        score = self.score(state)
+        mover = (FIRST, SECOND)[int(state[-1])]
+        return "\n".join([*lines, f"   {names}", f"{mover} to move, {FIRST} is {score:+d}"])
+
+    def _drawn(self, y: int, x: int, state: State) -> str:
+        if y % 2 == 0 and x % 2 == 0:
+            return "+"
+        if y % 2 and x % 2:
+            return f" {self._letter_at((y, x), state, '', '').replace(NOBODY, ' ')} "
+        drawn, open_ = ("---", "   ") if x % 2 else ("|", " ")
+        return self._letter_at((y, x), state, drawn, open_)

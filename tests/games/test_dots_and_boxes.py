@@ -1,0 +1,201 @@
+"""Dots-and-boxes: solved against the published values, rules of any size against lists and dictionaries."""
+
+from __future__ import annotations
+
+import random
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from naive_dots import NaiveDots, gain
+from playouts import bits, features, legal, replay, scalars
+
+from games import get_game
+from games.dots_and_boxes import game_of_size
+from games.dots_and_boxes.board import Board
+from games.dots_and_boxes.knowledge import GROUPS, PER_GROUP, VALUES, Truth
+from games.dots_and_boxes.solver import solver_of
+from games.knowledge import knowledge_of
+from games.names import is_game
+from games.spec import Game
+
+GAME = get_game("dots_and_boxes")
+SIZES = ((1, 1), (2, 3), (9, 8))
+"""The last one has edges in three words and boxes in two."""
+
+
+def moves_of(game: Game, seed: int) -> list[int]:
+    """A random order of all edges: any is legal."""
+    edges = list(range(game.actions))
+    random.Random(seed).shuffle(edges)
+    return edges
+
+
+@pytest.mark.parametrize(("size", "value"), VALUES.items(), ids=str)
+def test_boards_have_the_published_values(size: tuple[int, int], value: int) -> None:
+    """First player less second, by our own retrograde analysis."""
+    assert len(VALUES) == 9
+    assert solver_of(*size).gain(0) == value
+
+
+@pytest.mark.parametrize("size", [(1, 3), (2, 2)])
+def test_every_set_of_edges_is_solved_as_plain_recursion_solves_it(size: tuple[int, int]) -> None:
+    """All 1,024 of 1 x 3 boxes and all 4,096 of 2 x 2."""
+    edges, solver = NaiveDots(*size).edges(), solver_of(*size)
+    for drawn in range(1 << len(edges)):
+        there = frozenset(edge for number, edge in enumerate(edges) if drawn >> number & 1)
+        assert solver.gain(drawn) == gain(*size, there)
+
+
+def test_the_truth_counts_the_boxes_that_are_closed_already() -> None:
+    """Result and actions that keep it are those of going through all games that can follow."""
+    game = game_of_size(2, 2)
+    truth = Truth(game)
+    for seed in range(20):
+        moves = moves_of(game, seed)
+        line, twin = replay(game, moves), NaiveDots(2, 2)
+        for ply, move in enumerate(moves):
+            known = truth.probe(line[ply])
+            lead, after = twin.lead(twin.mover), {}
+            for action in twin.legal():
+                child = NaiveDots(2, 2, [list(twin.drawn[-1])], [dict(twin.owners[-1])], twin.mover)
+                child.play(action)
+                rest = gain(2, 2, frozenset(child.drawn[-1]))
+                total = child.lead(twin.mover) + (rest if child.mover == twin.mover else -rest)
+                after[action] = int(np.sign(total))
+            assert lead == game.score(line[ply]) * (1 if twin.mover == 0 else -1)  # type: ignore[misc]
+            assert known.value == max(after.values())
+            assert known.keeps == {action for action, value in after.items() if value == known.value}
+            assert known.legal == len(after)
+            twin.play(move)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_rules_of_any_size_are_those_of_the_twin(size: tuple[int, int]) -> None:
+    """Legal actions, mover, features and end, on boards that fill one word and on one that does not."""
+    game, twin = game_of_size(*size), NaiveDots(*size)
+    moves = moves_of(game, 5)
+    line = replay(game, moves)
+    for n, move in enumerate([*moves, None], start=1):
+        assert legal(game, line, n) == twin.legal()
+        assert int(game.rules.side_to_move(line[n - 1])) == twin.mover
+        words = features(game, line, n, 2, fill=2**64 - 1)
+        assert bits(game, words, 2).tolist() == twin.planes(2)
+        assert scalars(game, words, 2).tolist() == pytest.approx(twin.scalars())
+        state = game.notation.state_from_text(game.notation.state_to_text(line[n - 1]))
+        assert np.array_equal(state, line[n - 1])
+        if move is not None:
+            twin.play(move)
+    reason = game.end_reasons[game.rules.end_reason(line, len(line), 0, False)]
+    assert twin.end() is not None
+    assert reason.name == twin.end()[0]  # type: ignore[index]
+
+
+def test_a_box_is_of_who_closes_it_and_he_moves_on() -> None:
+    """As it is drawn."""
+    game = game_of_size(1, 2)
+    state = game.notation.state_from_text("")
+    for move in ("a1b1", "a2b2", "a1a2", "b1b2"):
+        child = np.zeros_like(state)
+        game.rules.play(state, game.notation.action_from_text(state, move), child)
+        state = child
+    assert game.notation.state_to_text(state) == "10/1o1.0/10 o"
+    assert game.notation.draw(state).splitlines() == [
+        " 2 +---+   +",
+        "   | o |",
+        " 1 +---+   +",
+        "   a   b   c",
+        "o to move, x is -1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("10/1o1.0/10", "is no position of 1 x 2 boxes"),
+        ("10/1o1.0 x", "is no position of 1 x 2 boxes"),
+        ("20/1o1.0/10 x", "'2' stands where one of 0 1 should"),
+        ("10/1.1.0/10 x", "row 1, column 1 is closed and nobody's"),
+        ("10/1o0.0/10 x", "row 1, column 1 is somebody's and not closed"),
+    ],
+)
+def test_impossible_positions_are_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        game_of_size(1, 2).notation.state_from_text(text)
+
+
+def test_other_sizes_are_games_by_name() -> None:
+    """The usual size has one name only; a size that there is not names the nearest."""
+    assert get_game("dots_and_boxes_2x4") is game_of_size(2, 4)
+    assert get_game("dots_and_boxes_2x4").name == "dots_and_boxes_2x4"
+    for other in ("dots_and_boxes_3x3", "dots_and_boxes_03x3"):
+        with pytest.raises(ValueError, match="is called 'dots_and_boxes'"):
+            get_game(other)
+    with pytest.raises(ValueError, match="dots_and_boxes_12x1"):
+        get_game("dots_and_boxes_40x0")
+    for name in ("chess_3x3", "dots_and_boxes_3", "ludo_3x3"):
+        with pytest.raises(ValueError, match="known games"):
+            get_game(name)
+        assert not is_game(name)
+    assert is_game("dots_and_boxes_2x4")
+
+
+def test_known_positions_are_distinct_and_half_of_them_matter() -> None:
+    """As many of each third of the game; those of final judgements are others."""
+    solution = knowledge_of(GAME).solution
+    assert solution is not None
+    assert solution.final_rows is not None
+    rows, final = solution.rows(1, 0), solution.final_rows()
+    for found in (rows, final):
+        assert [sum(row.group == group for row in found) for group in GROUPS] == [PER_GROUP] * 3
+        for group in GROUPS:
+            assert sum(row.matters for row in found if row.group == group) >= PER_GROUP // 2
+    states = [{replay(GAME, list(row.moves))[-1].tobytes() for row in found} for found in (rows, final)]
+    assert len(states[0]) == len(states[1]) == 3 * PER_GROUP
+    assert not states[0] & states[1]
+    assert rows == solution.rows(1, 0)
+
+
+def test_boards_too_large_to_solve_have_no_solution_but_a_heuristic() -> None:
+    """4 x 4 boxes have 40 edges."""
+    known = knowledge_of(get_game("dots_and_boxes_4x4"))
+    assert known.solution is None
+    state = get_game("dots_and_boxes_4x4").notation.state_from_text("")
+    assert int(known.heuristic.evaluate(state)) == 0
+
+
+def test_the_heuristic_counts_boxes_and_those_with_three_sides() -> None:
+    """For the side to move; closing edges are noisy and come first, those that give a box away last."""
+    game = game_of_size(1, 2)
+    heuristic = knowledge_of(game).heuristic
+    state = game.notation.state_from_text("10/1o1.0/10 x")
+    assert (int(heuristic.material(state)), int(heuristic.evaluate(state))) == (-100, -100)
+    three = game.notation.state_from_text("10/1.0.0/10 x")
+    assert (int(heuristic.material(three)), int(heuristic.evaluate(three))) == (0, 50)
+    score = {
+        move: int(heuristic.order_score(three, game.notation.action_from_text(three, move)))
+        for move in ("b1b2", "b2c2")
+    }
+    assert score == {"b1b2": 2, "b2c2": 1}
+    assert heuristic.is_noisy(three, game.notation.action_from_text(three, "b1b2"))
+    assert not heuristic.is_noisy(three, game.notation.action_from_text(three, "b2c2"))
+
+
+def test_the_picture_has_what_is_on_the_board() -> None:
+    """All dots, drawn edges, and a box in its owner's colour; the last edge stands out."""
+    game, svg = game_of_size(1, 2), knowledge_of(game_of_size(1, 2)).svg
+    assert svg is not None
+    root = ElementTree.fromstring(svg(game.notation.state_from_text("10/1o1.0/10 x"), "b1b2"))
+    kinds = [child.tag.rpartition("}")[2] for child in root]
+    assert [kinds.count(kind) for kind in ("circle", "line", "rect")] == [6, 4, 1]
+    assert sum(child.get("stroke") == "#c03030" for child in root) == 1
+
+
+def test_a_quarter_turn_makes_sides_of_boxes_other_sides() -> None:
+    """Seven symmetries of a square, three of a rectangle; edges go where boxes do."""
+    assert len(Board(3, 3).symmetries()) == 7
+    assert [one.name for one in Board(2, 3).symmetries()] == ["mirror_columns", "mirror_rows", "rotate_180"]
+    turn = next(one for one in Board(3, 3).symmetries() if one.name == "rotate_90")
+    assert turn.planes is not None
+    assert sorted(turn.planes[:4].tolist()) == [0, 1, 2, 3]
+    assert (turn.planes[:4] != np.arange(4)).all()
