@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from foreign_client import pack
 
-from games import get_game
+from games import GAME_NAMES, get_game
 from games.chess.actions import DIRECTIONS, KNIGHT_JUMPS
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, Message
@@ -43,7 +43,7 @@ def test_every_figure_is_on_the_page() -> None:
     assert [name for name in figures if f"`{name}`" not in text] == []
 
 
-@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", "chess"])
+@pytest.mark.parametrize("name", GAME_NAMES)
 def test_every_end_of_a_game_and_the_size_of_a_position_are_on_the_page(name: str) -> None:
     game = get_game(name)
     assert [reason.name for reason in game.end_reasons[1:] if f"`{reason.name}`" not in PAGE] == []
