@@ -153,6 +153,10 @@ class SearchPool:
         if evaluations.version != self._version:
             self._version = evaluations.version
             self.forest.forget_evaluations()
+        if len(evaluations.priors) != rows["count"].sum():
+            text = f"an answer has {len(evaluations.priors)} priors for {rows['count'].sum()} legal actions"
+            self.failed(rows, BadEvaluation(text))
+            return
         self._step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
         if self.forest.outbox.used[0]:
             self._come(asyncio.get_running_loop())

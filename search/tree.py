@@ -58,12 +58,14 @@ class SearchTree:
         """The tree is needed no more."""
         if self.slot >= 0:
             self.forest.release(self.slot)
-            self.slot = -1
+            self.slot = self._generation = -1
 
     # ---- Its arrays: views, good until the forest grows ------------------------------------------
 
     def _look(self) -> None:
         if self._generation != self.forest.generation:
+            if self.slot < 0:
+                raise RuntimeError("this tree is closed: its slot may be another game's")
             self._generation = self.forest.generation
             self._arrays = self.forest.tree(self.slot)
             self._state = self._arrays.state[0]
@@ -101,8 +103,8 @@ class SearchTree:
 
     def reset(self, start: State) -> None:
         """Begin a game at `start`: uint64[state_words]."""
-        self.forest.give_up(self.slot)
         state = self.state_of_search
+        self.forest.give_up(self.slot)
         state["positions"] = 1
         state["nodes"] = state["edges"] = state["remaining"] = 0
         self._history[0] = start
@@ -244,7 +246,12 @@ class SearchTree:
         self._start_depths()
 
     def extend(self, simulations: int) -> None:
-        """Go on with a search that is over. No record has room for these visits: `advance` keeps none."""
+        """Go on with a search that is over. No record has room for these visits: `advance` keeps none.
+
+        ValueError for a selection that plans its simulations beforehand: its plan ends with the search.
+        """
+        if self.forest.arrays.plan.shape[1]:
+            raise ValueError(f"a search with root = {self.settings.root} cannot be extended")
         self.state_of_search["remaining"] = simulations
         self._is_extended = True
 

@@ -341,3 +341,10 @@ def test_slots_that_were_given_back_are_used_again() -> None:
         with tree_at(forest, moves) as tree:
             assert searched(tree, HashEvaluator()).visits.tolist() == alone(moves)
     assert forest.slots == 2
+
+
+def test_a_closed_tree_is_used_no_more() -> None:
+    tree = tree_at(forest_of(), "")
+    tree.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        place(tree, "4")
