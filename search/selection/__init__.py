@@ -21,7 +21,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-NAMES = ("puct", "gumbel")
+NAMES = ("puct", "gumbel", "thompson")
 
 
 def selection(name: str) -> Any:

@@ -1,0 +1,104 @@
+"""Thompson sampling: every edge keeps a posterior of its value, and the edge with the largest sample is
+taken.
+
+Thompson, "On the likelihood that one unknown probability exceeds another" (Biometrika 1933); in trees of
+games: Bai et al., "Bayesian mixture modelling and inference based Thompson sampling in Monte-Carlo tree
+search" (NIPS 2013). The policy target is the share of simulations, as with PUCT.
+`tests/search/naive_thompson.py` is the slow twin.
+
+The posterior is normal. Before any visit its mean is what the network says of the edge: the node's own
+value plus PRIOR_SCALE * (log prior - mean log prior under the prior), at which softmax(mean / PRIOR_SCALE)
+is the prior; it counts as PRIOR_VISITS visits. A simulation is taken to be wrong by VALUE_SPREAD. So after
+n visits with the sum W the mean is (PRIOR_VISITS * m + W) / (PRIOR_VISITS + n), its spread VALUE_SPREAD /
+sqrt(PRIOR_VISITS + n). No noise is added at the root: sampling explores. Leaves in flight narrow the spread
+as visits do.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from games.jit import kernel
+from protocol.search_columns import PRIOR_FLOOR
+from protocol.settings import SelfPlaySettings
+from search.layout import BLOCKED, Tree
+from search.random_kernel import random_normal
+from search.result import NetView, SearchResult, candidates_of
+from search.tree_kernel import value_sum_of
+
+if TYPE_CHECKING:
+    from search.tree import SearchTree
+
+FIELDS = ("final_move", "final_secure", "final_extra")
+LEARNS_SHARES = False
+IS_RANDOM = True
+KEEPS_SUBTREE = True
+
+PRIOR_SCALE = 0.1
+"""In units of value: a prior ten times as large is a value larger by 0.23."""
+PRIOR_VISITS = 1.0
+VALUE_SPREAD = 0.4
+"""Standard deviation of one simulation's value, in units of value."""
+
+PARAMETERS = np.dtype([("prior_scale", np.float64), ("prior_visits", np.float64), ("spread", np.float64)])
+
+
+def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:  # noqa: ARG001
+    """Of PARAMETERS."""
+    return PRIOR_SCALE, PRIOR_VISITS, VALUE_SPREAD
+
+
+def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
+    """Entries of `plan` that a search needs."""
+    return 0
+
+
+def begin(tree: SearchTree, *, is_cheap: bool) -> None:
+    """Nothing is to be prepared."""
+
+
+def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
+    """The visits of the root are the policy target."""
+    arrays = tree.visited()
+    candidates = candidates_of(tree.edges_of(0), arrays[0]) if tree.settings.final_move != "visits" else None
+    return SearchResult(*arrays, tree.root_value(), tree.kept, is_target=not is_cheap, candidates=candidates)
+
+
+@kernel
+def largest_sample(tree: Tree, node: int, value_sum: float) -> int:
+    """The edge of `node` with the largest sample; ties go to the lowest index. `value_sum`: of the node's own
+    evaluation and all that came from its edges, for its side to move."""
+    state, constants, edges = tree.state[0], tree.parameters[0], tree.edges
+    first = tree.nodes[node].first_edge
+    last = first + tree.nodes[node].edge_count
+    own, mean_log = value_sum, 0.0
+    for edge in range(first, last):
+        own -= float(edges[edge].value_sum)
+        prior = max(float(edges[edge].prior), PRIOR_FLOOR)
+        mean_log += prior * math.log(prior)
+    best, best_sample = -1, -math.inf
+    for edge in range(first, last):
+        in_flight = int(edges[edge].in_flight)
+        if in_flight == BLOCKED:
+            continue
+        log_prior = math.log(max(float(edges[edge].prior), PRIOR_FLOOR))
+        before = min(1.0, max(-1.0, own + constants.prior_scale * (log_prior - mean_log)))
+        seen = constants.prior_visits + edges[edge].visits
+        mean = (constants.prior_visits * before + float(edges[edge].value_sum)) / seen
+        sample = mean + random_normal(state) * constants.spread / math.sqrt(seen + in_flight)
+        if best < 0 or sample > best_sample:
+            best, best_sample = edge, sample
+    return best
+
+
+@kernel
+def choose_root(tree: Tree) -> int:
+    return largest_sample(tree, 0, float(tree.state[0].root_value_sum))
+
+
+@kernel
+def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
+    return largest_sample(tree, node, value_sum_of(tree, parent, edge, node))

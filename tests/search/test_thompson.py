@@ -1,0 +1,60 @@
+"""Thompson sampling: the compiled search against its slow twin, and what a user expects of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from leaf_by_leaf import HashEvaluator, played, searched
+from naive_mcts import listed
+from naive_thompson import NaiveThompson
+from test_search import make_tree, subtree_of_node
+from twice import NAME as TWICE
+
+from client.self_play import Player
+from games import get_game
+from protocol.settings import SelfPlaySettings
+from search.selection.thompson import VALUE_SPREAD
+from search.settings import resolve
+from trainer.verify import Expected, Verifier
+
+THOMPSON = SelfPlaySettings(simulations=200, root="thompson", root_noise=0.0)
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", TWICE])
+def test_trees_equal_those_of_the_slow_twin_node_by_node(name: str) -> None:
+    """Also in a game in which a player moves twice. Sums in float32 tell the own value of a node to about
+    1e-6, so a sample would have to be that close to another one for the trees to differ."""
+    tree = make_tree(name, THOMPSON)
+    twin = NaiveThompson(tree.game, tree.settings, [tree.state.copy()])
+    searched(tree, HashEvaluator())
+    twin.run_thompson(200)
+    assert subtree_of_node(tree, 0) == listed(twin.root)
+
+
+def test_it_finds_the_move_that_parries_a_threat() -> None:
+    tree = make_tree("connect_four", replace(THOMPSON, simulations=400), "1 7 1 7 1")
+    result = searched(tree)
+    assert tree.game.notation.action_to_text(tree.state, int(result.actions[result.visits.argmax()])) == "1"
+
+
+def test_spread_falls_with_visits_so_that_the_best_edge_takes_most_of_them() -> None:
+    tree = make_tree("connect_four", replace(THOMPSON, simulations=2000))
+    result = searched(tree, HashEvaluator())
+    edges = np.sort(tree.edges_of(0), order="visits")
+    values = edges["value_sum"] / edges["visits"]
+    assert values[-1] > values[0] - VALUE_SPREAD / np.sqrt(edges["visits"][0])
+    assert result.visits.max() > 2000 / len(result.visits)
+
+
+def test_games_are_the_same_for_a_seed_and_pass_the_trainers_check() -> None:
+    game = get_game("connect_four")
+    settings = resolve(replace(THOMPSON, simulations=24, root_noise=0.25), game)
+    first, again, other = (
+        played(game, settings, HashEvaluator(), Player(5).rng(number), uid=bytes(16)) for number in (1, 1, 2)
+    )
+    assert first.actions.tolist() == again.actions.tolist()
+    assert first.visits.tolist() == again.visits.tolist()
+    assert first.visits.tolist() != other.visits.tolist()
+    assert Verifier(game).check(first, Expected.of(settings, game), 7) is None
