@@ -1,0 +1,63 @@
+"""Every game with every kind of network and every selection: a game is played, checked, learned from, played on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from leaf_by_leaf import played
+
+from client.self_play import Player
+from games import GAME_NAMES, get_game
+from net.architectures.registry import build, named
+from net.inference import Inference
+from net.weights import WeightsMeta, save
+from protocol.records import from_bytes, to_bytes
+from protocol.settings import SelfPlaySettings
+from search.evaluator import LocalEvaluator
+from search.leaf_batch import Evaluations, LeafBatch
+from search.selection import NAMES
+from search.settings import resolve
+from trainer.optimizers import RECIPES
+from trainer.sampler import Sampler
+from trainer.train import Learner
+from trainer.verify import Expected, Verifier
+from trainer.window import Window
+
+PLIES = 12
+
+
+@pytest.mark.parametrize("net", ["1x16", "tf1x16"])
+@pytest.mark.parametrize("selection", NAMES)
+@pytest.mark.parametrize("name", GAME_NAMES)
+def test_a_game_is_played_checked_and_learned_from(
+    name: str, selection: str, net: str, tmp_path: Path
+) -> None:
+    game = get_game(name)
+    changes = SelfPlaySettings(simulations=4, root=selection, history=1, max_plies=PLIES)
+    settings = resolve(changes, game)
+    torch.manual_seed(0)
+    network = build(named(net), game, 1)
+    save(tmp_path / "net.safetensors", network, WeightsMeta(name, 1, named(net)))
+    inference = Inference(name, 1, threads=1, target_rows=8)
+    inference.load(tmp_path / "net.safetensors")
+
+    def infer(batch: LeafBatch) -> Evaluations:
+        return Evaluations(*inference.run(batch.features, batch.counts, batch.actions), 0)
+
+    evaluator = LocalEvaluator(infer, 8)
+    record = from_bytes(to_bytes(played(game, settings, evaluator, Player(3).rng(0))))
+    evaluator.close()
+    inference.close()
+    assert Verifier(game).check(record, Expected.of(settings, game), 0) is None
+
+    window, rng = Window(game, 1000), np.random.default_rng(0)
+    window.add(record)
+    learner = Learner(game, 1, network, RECIPES["adamw"], torch.device("cpu"))
+    before = {key: tensor.clone() for key, tensor in learner.network.state_dict().items()}
+    learner.train(Sampler(game, 1).sample(window, rng, 8))
+    after = learner.network.state_dict()
+    assert all(bool(torch.isfinite(tensor).all()) for tensor in after.values())
+    assert any(not torch.equal(before[key], after[key]) for key in before)
