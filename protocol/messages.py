@@ -19,6 +19,8 @@ CHUNK = 512 * 1024
 """Bytes of weights in one message."""
 MAX_RECORD = 1024 * 1024
 """Bytes of one game record."""
+MAX_START = 4096
+"""Characters of a start position, so that any board of the games to come can be written out."""
 MAX_HEADER = 64 * 1024
 """Bytes of frame 0 towards the server; a longer one is refused unread."""
 MAX_HELLO = 4 * 1024

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec import Meta, Struct
 
 from protocol.errors import Code
-from protocol.messages import MAX_RECORD, Name, Uid
+from protocol.messages import MAX_RECORD, MAX_START, Name, Uid
 from protocol.search_columns import UNKNOWN, fault_of, not_known
 
 FORMAT = 3
@@ -140,7 +140,7 @@ class _Wire1(Struct, frozen=True, forbid_unknown_fields=True):
     format: Annotated[int, Meta(ge=1, le=FORMAT)]
     uid: Uid
     game: Name
-    start: Annotated[str, Meta(max_length=200)]
+    start: Annotated[str, Meta(max_length=MAX_START)]
     max_plies: _PlyCount
     simulations: _PlyCount
     outcome: Annotated[int, Meta(ge=-1, le=1)]

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from protocol.messages import MAX_START
 from runtime.nearest import nearest
 from search.settings import MAX_SIMULATIONS
 
@@ -14,7 +15,7 @@ MAX_LINE = 256 * 1024
 """Bytes of a line of input."""
 MAX_MOVES = 4096
 """Moves before the position."""
-MAX_MOVE, MAX_FEN, MAX_ID = 16, 200, 200
+MAX_MOVE, MAX_FEN, MAX_ID = 16, MAX_START, 200
 """Characters of a move, of a start position and of an id: error messages repeat them."""
 MAX_INTEGER_ID = 2**63
 

@@ -33,7 +33,7 @@ def test_what_a_line_leaves_out_has_a_default() -> None:
         ({"id": 1, "moves": [4]}, "list of texts"),
         ({"id": 1, "moves": ["e2e4"] * (MAX_MOVES + 1)}, "at most 4096"),
         ({"id": 1, "moves": ["e2e4", "x" * 17]}, "move 2"),
-        ({"id": 1, "fen": "x" * 201}, "200"),
+        ({"id": 1, "fen": "x" * 4097}, "4096"),
         ({"id": 1, "fen": 5}, "fen"),
     ],
 )

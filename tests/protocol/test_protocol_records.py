@@ -53,6 +53,12 @@ def test_arbitrary_bytes_are_refused(data: bytes) -> None:
         from_bytes(data)
 
 
+def test_a_start_position_may_fill_a_page() -> None:
+    """Boards of the games to come are larger than chess's."""
+    record = replace(example_record(), start="x" * 4096)
+    assert from_bytes(to_bytes(record)).start == record.start
+
+
 def test_columns_come_back_read_only_and_aligned() -> None:
     """Nobody can change a record that was received."""
     record = from_bytes(memoryview(to_bytes(example_record())))
@@ -70,6 +76,7 @@ def test_columns_come_back_read_only_and_aligned() -> None:
         ({"simulations": 0}, "simulations", Code.BAD_RECORD),
         ({"seconds": float("nan")}, "seconds", Code.BAD_RECORD),
         ({"source": "x" * 121}, "source", Code.BAD_RECORD),
+        ({"start": "x" * 4097}, "start", Code.BAD_RECORD),
         ({"actions": np.zeros(3, np.int64)}, "actions is int64", Code.BAD_RECORD),
         ({"actions": np.zeros(0, np.uint16)}, "no plies", Code.BAD_RECORD),
         ({"max_plies": 2}, "3 plies, the cap is 2", Code.TOO_LONG),

@@ -67,7 +67,12 @@ def maps_of(game: Game) -> list[tuple[int, ...]]:
     return [tuple(symmetry.actions.tolist()) for symmetry in game.symmetries] + [tuple(range(game.actions))]
 
 
-PLAYED = [("tic_tac_toe", [0, 5, 6]), ("connect_four", [0, 0, 2, 5, 1]), (TWICE, [0, 2, 1, 7, 4])]
+PLAYED = [
+    ("tic_tac_toe", [0, 5, 6]),
+    ("connect_four", [0, 0, 2, 5, 1]),
+    (TWICE, [0, 2, 1, 7, 4]),
+    ("dots_and_boxes_9x8", [0, 8, 81, 80, 150, 12, 3]),  # two words a plane; sides of boxes swap
+]
 
 
 @pytest.mark.parametrize(("name", "actions"), PLAYED)

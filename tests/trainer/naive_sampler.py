@@ -66,12 +66,14 @@ def naive_class(game: Game, record: GameRecord, ply: int) -> int:
 def naive_symmetry(
     game: Game, words: npt.NDArray[np.uint64], symmetry: Symmetry, history: int
 ) -> npt.NDArray[np.uint64]:
-    """Features of the board after a symmetry (boards of at most 64 cells)."""
-    out = words.copy()
+    """Features of the board after a symmetry."""
+    out, size = words.copy(), game.words_per_plane
     for plane in range(game.bit_planes(history)):
         position, kind = divmod(plane, game.planes_per_position)
         moved = kind if symmetry.planes is None else int(symmetry.planes[kind])
-        cells = [i for i in range(game.cells) if int(words[plane]) >> i & 1]
+        parts = words[plane * size : (plane + 1) * size].tolist()
+        cells = [i for i in range(game.cells) if parts[i // 64] >> i % 64 & 1]
         turned = sum(1 << int(symmetry.cells[i]) for i in cells)
-        out[position * game.planes_per_position + moved] = np.uint64(turned)
+        first = (position * game.planes_per_position + moved) * size
+        out[first : first + size] = [turned >> 64 * part & (1 << 64) - 1 for part in range(size)]
     return out

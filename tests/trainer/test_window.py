@@ -22,7 +22,8 @@ from trainer.sampler import Sampler, Samples
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR = get_game("tic_tac_toe"), get_game("connect_four")
-ALL = (TIC_TAC_TOE, CONNECT_FOUR, TWICE)
+ALL = (TIC_TAC_TOE, CONNECT_FOUR, TWICE, get_game("dots_and_boxes"), get_game("dots_and_boxes_9x8"))
+"""The last one has two words a plane."""
 SAMPLERS = {
     (game.name, symmetric): Sampler(game, game.history, symmetric=symmetric)
     for game in ALL
@@ -76,8 +77,9 @@ def test_oldest_games_go_first_and_whole(
 def test_samples_agree_with_the_slow_twin(game: Game) -> None:
     """Features, policy shares, outcomes and root values of all positions are those of a plain replay, and
     those of games that their length ended are marked."""
-    window = Window(game, 200)
-    naive = NaiveWindow(200, 10**9, 10**9)
+    room = max(200, game.max_plies + 20)
+    window = Window(game, room, game.max_legal)
+    naive = NaiveWindow(room, 10**9, 10**9)
     capped = [random_game(game, np.random.default_rng(2), max_plies=4) for _ in range(3)]
     for record in [*random_games(game, 1, 12), *capped, without_search(random_games(game, 3, 1)[0], 2)]:
         window.add(record)
@@ -97,7 +99,7 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
 @pytest.mark.parametrize("game", ALL, ids=lambda game: game.name)
 def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
     """Through each symmetry, cells and actions go where its tables say; the outcome stays."""
-    window = Window(game, 100)
+    window = Window(game, 200, game.max_legal)
     record = random_games(game, 2, 1)[0]
     window.add(record)
     for index, symmetry in enumerate(game.symmetries, start=1):
