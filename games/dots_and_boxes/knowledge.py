@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from games.dots_and_boxes import game_of_size, heuristic_kernel, pictures, rules_kernel
+from games.dots_and_boxes import GAME, game_of_size, heuristic_kernel, pictures, rules_kernel
 from games.dots_and_boxes.board import Board
 from games.dots_and_boxes.notation import Text
 from games.dots_and_boxes.solver import MOST_EDGES, solver_of
@@ -29,6 +29,18 @@ VALUES = {
     (2, 2): 2, (2, 3): -2, (2, 4): 2, (3, 3): -3,
 }  # fmt: skip
 """Boxes of the first player less the second's with best play, as published for these boards."""
+
+ANCHORS = {
+    "random": 0,
+    "rollouts:5": 106,
+    "rollouts:20": 222,
+    "rollouts:100": 414,
+    "rollouts:1000": 772,
+    "greedy": 790,
+    "alphabeta:1": 1071,
+    "alphabeta:4": 1253,
+}
+"""On the usual board; on others nobody has measured them."""
 
 
 class Truth:
@@ -139,6 +151,7 @@ def knowledge_of_size(rows: int, cols: int) -> Knowledge:
         final_rows=truth.final_rows,
     )
     return Knowledge(
+        anchors=ANCHORS if game is GAME else {},
         heuristic=_heuristic(game),
         svg=partial(pictures.svg, truth.text),
         solution=solution if truth.board.edges <= MOST_EDGES else None,

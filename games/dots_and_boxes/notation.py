@@ -122,7 +122,7 @@ class Text:
         lines = []
         for y in range(2 * self.board.rows, -1, -1):
             cells = [self._drawn(y, x, state) for x in range(2 * self.board.cols + 1)]
-            lines.append((f"{y // 2 + 1:2} " if y % 2 == 0 else "   ") + "".join(cells).rstrip())
+            lines.append(((f"{y // 2 + 1:2} " if y % 2 == 0 else "   ") + "".join(cells)).rstrip())
         names = "   ".join(LETTERS[: self.board.cols + 1])
         score = self.score(state)
         mover = (FIRST, SECOND)[int(state[-1])]
