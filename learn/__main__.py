@@ -24,7 +24,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add = parser.add_argument
-    add("name", help=f"a recipe ({', '.join(recipes.names())}) or a TOML file")
+    add("name", help=f"a recipe ({', '.join(recipes.names())}), a game that has none, or a TOML file")
     add("--seeds", type=int, nargs="+", help="instead of the recipe's")
     add("--minutes", type=float, help="instead of the recipe's")
     add("--runs", type=Path, default=Path("runs"), help="folder for the runs themselves")
