@@ -24,7 +24,7 @@ from protocol.messages import (
     WeightsInfo,
     Welcome,
 )
-from runtime.connection import Connection
+from runtime.connection import Connection, ConnectionSettings
 from runtime.logs import Repeated
 from runtime.sockets import Context
 from search.evaluator import Evaluator, LocalEvaluator
@@ -94,7 +94,7 @@ class ServersNet:
             on_message=self._on_leaves_message,
             on_joined=self._on_joined,
             on_lost=lambda _: self.evaluator.lost(),
-            server=server,
+            settings=ConnectionSettings(server),
         )
         self.evaluator = RemoteEvaluator(self._connection.send)
         self._repeated = Repeated(log)

@@ -25,7 +25,7 @@ from client.spool_folders import SpoolFolder, claim, run_folder
 from client.uploader import Uploader
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GameAck, Hello, WeightsInfo, Welcome
 from runtime import aio, logs
-from runtime.connection import Connection
+from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal, guarded
 from runtime.sockets import BULK_LIMIT, new_context
 from search.forest import Forest
@@ -57,9 +57,7 @@ class Worker:
             on_message=self._on_message,
             on_joined=self._on_joined,
             on_lost=self._on_lost,
-            server=options.server,
-            max_wait=options.max_wait,
-            limit=BULK_LIMIT,
+            settings=ConnectionSettings(options.server, options.max_wait, BULK_LIMIT),
         )
         loop = asyncio.get_running_loop()
         self._first_welcome: asyncio.Future[Welcome] = loop.create_future()

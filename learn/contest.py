@@ -11,7 +11,7 @@ from learn.measures import Measure
 from play.match.elo import estimate, pair_counts
 from play.match.openings import Opening
 from play.match.players import make_player
-from play.match.runner import PlayedGame, play_match
+from play.match.runner import MatchSettings, PlayedGame, play_match
 
 CONCURRENT = 48
 """Games at once: they share the network's batches."""
@@ -36,9 +36,8 @@ def play(
     async def main() -> list[PlayedGame]:
         first, second = make_player(player, game), make_player(opponent, game)
         try:
-            return await play_match(
-                game, first, second, openings, concurrent=CONCURRENT, max_plies=max_plies, seed=seed
-            )
+            settings = MatchSettings(CONCURRENT, max_plies, seed=seed)
+            return await play_match(game, first, second, openings, settings)
         finally:
             await first.close()
             await second.close()

@@ -11,6 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from protocol.errors import Code
 from protocol.messages import AnyMessage, BadMessage, Goodbye, Hello, Message, Welcome, decode, encode
@@ -32,6 +33,20 @@ REACT_AFTER = 0.001
 OnMessage = Callable[[AnyMessage, list[memoryview]], None]
 
 
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """What differs between connections besides where they lead."""
+
+    server: str = ""
+    """HOST:PORT as people know the server, for messages; empty: it has no such name (ipc)."""
+    max_wait: float = 0.0
+    """Seconds without a session after which `Connection.run` gives up; 0: never."""
+    limit: int = LEAVES_LIMIT
+    """Of a message, in bytes: see `runtime.sockets.dealer`."""
+    hwm: int = 64
+    """Messages in a queue: see `runtime.sockets.dealer`."""
+
+
 class Connection:
     """A DEALER connection to azserver. Callbacks run in the event loop and must not block.
 
@@ -51,25 +66,18 @@ class Connection:
         on_joined: Callable[[Welcome], None] = lambda _: None,
         on_lost: Callable[[str], None] = lambda _: None,
         on_unreadable: Callable[[memoryview, str], None] = lambda _header, _error: None,
-        server: str = "",
-        max_wait: float = 0.0,
-        limit: int = LEAVES_LIMIT,
-        hwm: int = 64,
-        rng: random.Random | None = None,
+        settings: ConnectionSettings = ConnectionSettings(),
     ) -> None:
-        """`server`: HOST:PORT as people know the server, for messages; empty: it has no such name (ipc).
-        `max_wait`: seconds without a session after which `run` gives up; 0: never. `limit`, `hwm`: see
-        `runtime.sockets.dealer`."""
         self.endpoint = endpoint
-        self._server = f"{server} ({endpoint})" if server else endpoint
-        self._socket = dealer(context, endpoint, limit=limit, hwm=hwm)
+        self._server = f"{settings.server} ({endpoint})" if settings.server else endpoint
+        self._socket = dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm)
         self._channel = Channel(self._socket, self._on_frames, self._on_writable)
-        self._session = ClientSession(hello, time.monotonic(), rng or random.Random())
+        self._session = ClientSession(hello, time.monotonic(), random.Random())
         self._on_message = on_message
         self._on_joined = on_joined
         self._on_lost = on_lost
         self._on_unreadable = on_unreadable
-        self._max_wait = max_wait
+        self._max_wait = settings.max_wait
         self._unsent_hello: AnyMessage | None = None
         self._changed = asyncio.Event()
         """The session's next due time may have moved."""

@@ -28,7 +28,7 @@ from protocol.messages import (
 )
 from protocol.records import GameRecord
 from runtime.aio import Stop
-from runtime.connection import Connection
+from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 from runtime.sockets import BULK_LIMIT, new_context
@@ -78,9 +78,7 @@ class Service:
             on_joined=self._on_joined,
             on_lost=self._on_lost,
             on_unreadable=self._on_unreadable,
-            server=config.address().server,
-            limit=BULK_LIMIT,
-            hwm=1024,
+            settings=ConnectionSettings(config.address().server, limit=BULK_LIMIT, hwm=1024),
         )
         self._ingest = Ingest()
         self._jobs: deque[Job] = deque()

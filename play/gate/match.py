@@ -14,7 +14,7 @@ from games.spec import Game
 from play.gate.openings import gate_openings
 from play.match.net_players import NetPlayer
 from play.match.openings import Opening
-from play.match.runner import PlayedGame, play_match
+from play.match.runner import MatchSettings, PlayedGame, play_match
 from play.nets import load_net
 from play.player import Player
 from protocol.settings import SelfPlaySettings
@@ -121,7 +121,6 @@ async def play(
         on_report(so_far)
         return verdict(so_far, share) is not None
 
-    played = await play_match(
-        game, candidate, best, openings, concurrent=concurrent, max_plies=max_plies, until=decided
-    )
+    settings = MatchSettings(concurrent, max_plies)
+    played = await play_match(game, candidate, best, openings, settings, until=decided)
     return report(played)

@@ -16,7 +16,7 @@ from play.match.game_files import GameFiles
 from play.match.openings import openings_for
 from play.match.players import make_player
 from play.match.report import Report, progress, report
-from play.match.runner import ClockSettings, PlayedGame, Until, play_match
+from play.match.runner import ClockSettings, MatchSettings, PlayedGame, Until, play_match
 from play.match.sprt import Sprt
 from play.match.uci_player import UciPlayer
 from play.player import Player
@@ -86,20 +86,11 @@ class Match:
             self._tell()
 
         config = self.config
+        settings = MatchSettings(
+            config.concurrent, config.max_plies, self.adjudication, self.clock, config.seed
+        )
         playing = asyncio.ensure_future(
-            play_match(
-                self.game,
-                a,
-                b,
-                self.openings,
-                concurrent=config.concurrent,
-                max_plies=config.max_plies,
-                adjudication=self.adjudication,
-                clock=self.clock,
-                on_game=on_game,
-                until=self._until(),
-                seed=config.seed,
-            )
+            play_match(self.game, a, b, self.openings, settings, on_game=on_game, until=self._until())
         )
         stopping = asyncio.ensure_future(stop.finishing.wait())
         try:

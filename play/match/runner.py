@@ -30,6 +30,20 @@ class ClockSettings:
 
 
 @dataclass(frozen=True)
+class MatchSettings:
+    """How the games of a match are played."""
+
+    concurrent: int = 1
+    """Games at once."""
+    max_plies: int = 0
+    """0: the game's own cap."""
+    adjudication: Adjudication = Adjudication()
+    clock: ClockSettings | None = None
+    """None: no clock runs, and the games depend on the seed alone."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class PlayedGame:
     """A finished game of a match between A (the match's first player) and B."""
 
@@ -77,25 +91,20 @@ async def play_match(
     first: Player,
     second: Player,
     openings: Sequence[Opening],
+    settings: MatchSettings = MatchSettings(),
     *,
-    concurrent: int = 1,
-    max_plies: int = 0,
-    adjudication: Adjudication | None = None,
-    clock: ClockSettings | None = None,
     on_game: OnGame | None = None,
     until: Until | None = None,
-    seed: int = 0,
 ) -> list[PlayedGame]:
-    """Play `2 * len(openings)` games, `concurrent` at once; games 2i and 2i+1 are the pair of opening i.
+    """Play `2 * len(openings)` games; games 2i and 2i+1 are the pair of opening i.
 
-    `max_plies` 0 is the game's own cap. `on_game` hears of each game as it ends. `until` is asked with the
+    `on_game` hears of each game as it ends. `until` is asked with the
     games of the leading openings that are complete, in order, each time there are more of them; when it says
     True the rest is cancelled and just those games are returned, so that neither the decision nor the result
-    depends on which games happen to end early. Without a clock the games depend on the seed alone. The
-    players stay open: whoever made them closes them.
+    depends on which games happen to end early. The players stay open: whoever made them closes them.
     """
-    match = _Match(game, (first, second), max_plies, adjudication or Adjudication(), clock)
-    jobs = iter(list(_jobs(openings, seed)))
+    match = _Match(game, (first, second), settings)
+    jobs = iter(list(_jobs(openings, settings.seed)))
     played: dict[int, PlayedGame] = {}
     tasks: list[asyncio.Task[None]] = []
     asked, stopped = 0, False
@@ -122,7 +131,8 @@ async def play_match(
                 return
 
     async with asyncio.TaskGroup() as group:
-        tasks += [group.create_task(work()) for _ in range(max(1, min(concurrent, 2 * len(openings))))]
+        workers = max(1, min(settings.concurrent, 2 * len(openings)))
+        tasks += [group.create_task(work()) for _ in range(workers)]
     count = asked if stopped else len(played)
     return [played[index] for index in range(count)]
 
@@ -157,13 +167,11 @@ class _Match:
 
     game: Game
     players: tuple[Player, Player]
-    max_plies: int
-    adjudication: Adjudication
-    clock: ClockSettings | None
+    settings: MatchSettings
 
     async def play(self, job: _Job) -> PlayedGame:
         """One game; a player who fails has lost it."""
-        line = job.opening.line(self.game, self.max_plies)
+        line = job.opening.line(self.game, self.settings.max_plies)
         order = (1, 0) if job.swapped else (0, 1)
         names = [self.players[one].name for one in order]
         seats: list[Seat] = []
@@ -194,8 +202,9 @@ class _Match:
 
     async def _play_moves(self, line: GameLine, seats: Sequence[Seat]) -> tuple[int, str]:
         """(outcome, reason) of the game played to its end."""
-        judge = Judge(self.adjudication)
-        left = [self.clock.base, self.clock.base] if self.clock else [0.0, 0.0]
+        judge = Judge(self.settings.adjudication)
+        base = self.settings.clock.base if self.settings.clock else 0.0
+        left = [base, base]
         while True:
             reason = line.end_reason()
             if reason is not None:
@@ -213,17 +222,18 @@ class _Match:
 
     async def _choose(self, line: GameLine, seat: Seat, side: int, left: list[float]) -> Choice:
         """The move of the side to move, with its clock running. Raises _Lost."""
-        clock = Clock(left[side], self.clock.increment, left[1 - side]) if self.clock else None
+        settings = self.settings.clock
+        clock = Clock(left[side], settings.increment, left[1 - side]) if settings else None
         began = time.monotonic()
         try:
             choice = await seat.choose(line, clock)
         except PlayerFailed as error:
             raise _Lost(FAILURE, side, str(error)) from error
-        if self.clock is not None:
+        if settings is not None:
             left[side] -= time.monotonic() - began
             if left[side] < 0:
                 raise _Lost(TIME, side, f"{-left[side]:.2f} s over the time at ply {line.ply + 1}")
-            left[side] += self.clock.increment
+            left[side] += settings.increment
         return choice
 
 

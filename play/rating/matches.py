@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from games.spec import Game
 from play.match.openings import Opening, openings_for
-from play.match.runner import PlayedGame, play_match
+from play.match.runner import MatchSettings, PlayedGame, play_match
 from play.player import Player
 from play.rating.blend import rating_player
 from play.rating.bradley_terry import Score
@@ -40,17 +40,14 @@ class Matches:
 
         Raises Gone when a weights file is not there any more, Fatal when a player cannot be made.
         """
-        players = [await self._player(first), await self._player(second)]
+        players = await self._player(first), await self._player(second)
         openings = self.openings[skip : skip + count]
-        games = await play_match(
-            self._game,
-            players[0],
-            players[1],
-            openings,
+        settings = MatchSettings(
             concurrent=self._settings.concurrent or 2 * len(openings),
             max_plies=self._settings.max_plies,
             seed=self._settings.seed + skip,
         )
+        games = await play_match(self._game, *players, openings, settings)
         score = counted(first, second, games)
         line = f"{first} - {second}: +{score.wins} ={score.draws} -{score.losses}"
         print(line, *_failures(games), sep="\n  ", file=sys.stderr, flush=True)

@@ -21,20 +21,22 @@ from play.match.game_files import line_of_played, to_json_line
 from play.match.openings import Opening, book_openings, openings_for, openings_from_file, random_openings
 from play.match.players import make_player
 from play.match.report import as_json, report
-from play.match.runner import TIME, ClockSettings, PlayedGame, play_match
+from play.match.runner import TIME, ClockSettings, MatchSettings, PlayedGame, Until, play_match
 from play.match.sprt import Sprt
 from runtime.exits import Exit, Fatal
 
 CHESS, FOUR, TIC = get_game("chess"), get_game("connect_four"), get_game("tic_tac_toe")
 
 
-def match(game: Game, a: str, b: str, openings: Sequence[Opening], **settings: Any) -> list[PlayedGame]:
+def match(
+    game: Game, a: str, b: str, openings: Sequence[Opening], until: Until | None = None, **settings: Any
+) -> list[PlayedGame]:
     """A whole match between players made for it."""
 
     async def play() -> list[PlayedGame]:
         players = make_player(a, game), make_player(b, game)
         try:
-            return await play_match(game, *players, openings, **settings)
+            return await play_match(game, *players, openings, MatchSettings(**settings), until=until)
         finally:
             for player in players:
                 await player.close()

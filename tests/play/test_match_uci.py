@@ -11,7 +11,7 @@ import pytest
 from games import get_game
 from play.match.openings import Opening, book_openings
 from play.match.players import make_player
-from play.match.runner import FAILURE, PlayedGame, play_match
+from play.match.runner import FAILURE, MatchSettings, PlayedGame, play_match
 from play.match.uci_player import parse_uci
 
 CHESS = get_game("chess")
@@ -28,7 +28,7 @@ def played(a: str, b: str, openings: list[Opening], concurrent: int = 2) -> list
         players = make_player(a, CHESS), make_player(b, CHESS)
         players[0].name, players[1].name = "a", "b"
         try:
-            return await play_match(CHESS, *players, openings, concurrent=concurrent, max_plies=MAX_PLIES)
+            return await play_match(CHESS, *players, openings, MatchSettings(concurrent, MAX_PLIES))
         finally:
             for player in players:
                 await player.close()

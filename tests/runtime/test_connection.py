@@ -24,7 +24,7 @@ from protocol.messages import (
 from protocol.sessions import SessionTable, hello_first
 from runtime import connection as connection_module
 from runtime.aio import Stop, run
-from runtime.connection import Connection
+from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal
 from runtime.sockets import Channel, Context, new_context, router
 
@@ -147,7 +147,8 @@ def test_an_unreachable_server_is_given_up_after_the_wait(tmp_path: Path) -> Non
 
     async def script(context: Context) -> None:
         endpoint = f"ipc://{tmp_path}/nobody"
-        await Connection(context, endpoint, HELLO, on_message=lambda *_: None, max_wait=0.05).run()
+        settings = ConnectionSettings(max_wait=0.05)
+        await Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings).run()
 
     with pytest.raises(Fatal, match=r"nobody.*check") as caught:
         in_loop(script)
