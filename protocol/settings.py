@@ -36,8 +36,9 @@ class SelfPlaySettings:
     fpu_value: float = 0.0
     """Used by `fpu = absolute` only, in [-1, 1]. -1 means "unvisited is lost": draws only follow."""
     root: str = "puct"
-    """How root actions are chosen: `puct`, learned from visit counts (AlphaZero), or `gumbel`: sequential
-    halving, learned from the improved policy (Danihelka et al. 2022), for few simulations. With `gumbel`
+    """How the search chooses (`search/selection/`): `puct`, learned from visit counts (AlphaZero); `gumbel`:
+    sequential halving, learned from the improved policy (Danihelka et al. 2022), for few simulations;
+    `thompson`: samples of a posterior, learned from visit counts (docs/decisions/0032). With `gumbel`
     the tree is never reused, and c_base, c_init and the fpu are not used: docs/decisions/0007."""
     gumbel_considered: int = 16
     """`root = gumbel`: root actions that are looked at, at most (Gumbel MuZero: 16)."""

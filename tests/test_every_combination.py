@@ -1,4 +1,5 @@
-"""Every game with every kind of network and every selection: a game is played, checked, learned from, played on."""
+"""Every game with every kind of network and every selection: a game is played, checked, learned from,
+played on."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ class AnalyseConfig:
     simulations: int = 800
     """Simulations for lines that do not say how many (AlphaZero: 800); 0 asks the network alone."""
     search: str = ""
-    """puct, gumbel, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the self-play of the run
-    that the weights lie in, puct if they lie in none. Never with noise."""
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the
+    self-play of the run that the weights lie in, puct if they lie in none. Never with noise."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     in_flight: int = 0

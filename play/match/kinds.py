@@ -4,7 +4,7 @@ from __future__ import annotations
 
 KINDS = (
     "net:FILE@N      network in FILE, N simulations a move (800 if not said), the search of its run",
-    "net:FILE@N/S    the same with another search S: puct, gumbel, gumbel?gumbel_c_scale=0.1 ...",
+    "net:FILE@N/S    the same with another search S: puct, thompson, gumbel?gumbel_c_scale=0.1 ...",
     "policy:FILE     the network's policy alone: its first choice",
     "untrained@N     a tiny network with random weights, N simulations a move, puct; untrained@N/S",
     "random          any legal move",

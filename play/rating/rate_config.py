@@ -16,8 +16,8 @@ class RateConfig:
     pairing_openings: int = 10
     """Openings of a pairing before the next pairing is chosen; each is played from both sides."""
     search: str = ""
-    """Of networks: puct, gumbel, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the run's
-    self-play. Never with noise. Each search of a network is a player of its own."""
+    """Of networks: puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in
+    the run's self-play. Never with noise. Each search of a network is a player of its own."""
     openings: str = "auto"
     """auto (built-in book, then random lines), book, random:PLIES or a file. The same for all games of a
     run's ratings, as are max_plies and seed."""

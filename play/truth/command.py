@@ -34,8 +34,8 @@ class TruthConfig:
     simulations: str = "0,64"
     """Simulations per move, separated by commas; 0 is the raw policy, without search."""
     search: str = ""
-    """puct, gumbel, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the self-play of the run
-    that the weights lie in, puct if they lie in none. Never with noise."""
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the
+    self-play of the run that the weights lie in, puct if they lie in none. Never with noise."""
     untrained: bool = True
     """Measure an untrained network of the same shape too: search alone finds much."""
     limit: int = 0
