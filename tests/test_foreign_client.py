@@ -68,18 +68,8 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     folder = tmp_path_factory.mktemp("foreign")
     base = free_base_port()
     both = ["--runs", str(folder / "runs")]
-    flags = [
-        "--game",
-        "tic_tac_toe",
-        "--gpus",
-        "cpu",
-        "--net",
-        "tiny",
-        "--workers",
-        "0",
-        "--cpu-threads",
-        "1",
-    ]
+    flags = ["--game", "tic_tac_toe", "--gpus", "cpu", "--net", "tiny"]
+    flags += ["--workers", "0", "--cpu-threads", "1"]
     flags += ["--self-play.simulations", str(SIMULATIONS), "--port", str(base), *both]
     processes = [start("server.main", flags, folder / "server.log")]
     try:

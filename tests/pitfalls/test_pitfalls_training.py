@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_learning import fill, games, learning, stored
+from learning_runs import fill, games, learning, stored
 from test_training import NET, by_heart, distinct
 from unsearched import without_policy
 

@@ -25,7 +25,6 @@ from protocol.frames import check_leaves
 from protocol.messages import (
     PROTOCOL_VERSION,
     BatchDone,
-    Bye,
     Evaluate,
     Evaluated,
     Goodbye,
@@ -38,7 +37,6 @@ from protocol.messages import (
     Welcome,
     encode,
 )
-from server.port import ANEW_PRICE
 from server.shares import MOST_GAMES, SPARE_CREDITS
 
 
@@ -218,37 +216,6 @@ def test_a_message_of_the_wrong_shape_is_refused_to_who_has_a_session(play: Play
     play(scenario)
 
 
-def test_a_hello_of_the_wrong_shape_is_answered_for_good(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        hello = {"type": "hello", "protocol": PROTOCOL_VERSION, "role": "client", "name": "me"}
-        for port in ("leaves", "bulk"):
-            for change, code in (
-                ({"protocol": 2**40, "name": 5}, Code.PROTOCOL_TOO_NEW),
-                ({"role": "oracle"}, Code.ROLE_NOT_ALLOWED),
-                ({"name": "n" * 121}, Code.BAD_MESSAGE),
-            ):
-                peer = Peer(bench, port)
-                assert peer.channel.send([msgspec.msgpack.encode(hello | change)])
-                goodbye = (await peer.receive(Goodbye))[0]
-                assert (goodbye.code, goodbye.retry_after) == (code, 0)
-
-    play(scenario)
-
-
-def test_a_hello_that_is_refused_ends_the_session_before_it(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        await bench.evaluator()
-        peer = Peer(bench, "leaves")
-        await peer.join("client")
-        peer.send(Hello(PROTOCOL_VERSION + 1, "client"))
-        await peer.receive(Goodbye)
-        assert len(bench.front.leaf.port.sessions) == 0
-        assert bench.front.leaf.credits.granted == 0
-
-    play(scenario)
-
-
 def test_credits_are_exact(play: Play) -> None:
     async def scenario(bench: Bench) -> None:
         evaluator = await bench.evaluator()
@@ -291,21 +258,6 @@ def test_only_leaves_within_the_credits_are_no_talk(play: Play, monkeypatch: pyt
         worker.send(Evaluate(1, 1), *random_leaves(worker.rng, 1))
         await worker.status()
         assert len(talk) == counted + 3
-
-    play(scenario)
-
-
-def test_a_session_in_place_of_another_costs_more_and_a_hello_again_does_not(
-    play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def scenario(bench: Bench) -> None:
-        prices: list[float] = []
-        door = bench.front.leaf.port.door
-        monkeypatch.setattr(door, "charge", lambda _peer, _size, price: prices.append(price))
-        peer = Peer(bench, "leaves")
-        for name in ("first", "first", "second"):
-            await peer.join("watcher", name)
-        assert prices == [1.0, 1.0, 1.0, ANEW_PRICE]
 
     play(scenario)
 
@@ -358,61 +310,5 @@ def test_leaves_beyond_the_credits_are_refused_and_may_come_again(play: Play) ->
         refused = (await worker.receive(Refused))[0]
         assert (refused.code, refused.retry_after > 0) == (Code.OVER_CREDIT, True)
         assert (await worker.status())["over_credit"] == 1
-
-    play(scenario)
-
-
-def test_another_protocol_version_is_told_which_side_to_upgrade(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        for protocol, side in ((PROTOCOL_VERSION + 1, "server"), (PROTOCOL_VERSION - 1, "client")):
-            peer = Peer(bench, "leaves")
-            peer.send(Hello(protocol, "client"))
-            goodbye = (await peer.receive(Goodbye))[0]
-            assert f"upgrade the {side}" in goodbye.reason
-
-    play(scenario)
-
-
-def test_before_any_evaluator_is_up_players_are_asked_to_come_back(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        peer = Peer(bench, "leaves")
-        peer.send(Hello(PROTOCOL_VERSION, "worker"))
-        goodbye = (await peer.receive(Goodbye))[0]
-        assert (goodbye.code, goodbye.retry_after > 0) == (Code.BUSY, True)
-
-    play(scenario)
-
-
-def test_a_ping_is_answered_and_after_bye_the_session_is_gone(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        peer = Peer(bench, "bulk")
-        await peer.join("watcher")
-        peer.send(Ping())
-        await peer.receive(Pong)
-        peer.send(Bye())
-        peer.send(Ping())
-        assert (await peer.receive(Goodbye))[0].code == Code.HELLO_REQUIRED
-
-    play(scenario)
-
-
-def test_a_session_that_is_lost_leaves_no_rows_and_no_credits(play: Play) -> None:
-    async def scenario(bench: Bench) -> None:
-        evaluator = await bench.evaluator(target_rows=8)
-        evaluator.holding = True
-        worker, other = Worker(bench, 1), Worker(bench, 2)
-        await worker.join("worker")
-        await other.join("worker")
-        worker.ask(1, 100)
-        assert (await worker.status())["queue_rows"] == 100 - 16
-        worker.send(Bye())
-        worker.send(Ping())
-        await worker.receive(Goodbye)
-        assert (await other.status())["queue_rows"] == 0
-        assert bench.front.leaf.credits.total_in_flight == 0
-        evaluator.answer_all()
-        evaluator.holding = False
-        other.ask(1, 20)
-        await other.get_all()
 
     play(scenario)

@@ -9,69 +9,13 @@ import numpy as np
 import pytest
 import torch
 from games_runs import entry
-from unsearched import cheaply_searched, without_search
+from learning_runs import GAME, fill, games, learning, stored, tensors
 
-from bench.random_games import random_game
 from games import get_game
-from net.weights import from_bytes
-from protocol.records import GameRecord, sha256
+from protocol.records import sha256
 from runtime.exits import Exit, Fatal
 from trainer import checkpoint
-from trainer.config import TrainerConfig
-from trainer.learning import Learning, Turn, recipe_of
 from trainer.store import Entry, Store
-from trainer.store_reader import StoreReader
-
-torch.set_num_threads(1)
-
-GAME = get_game("tic_tac_toe")
-CONFIG = TrainerConfig(
-    net="tiny",
-    batch=32,
-    min_positions=50,
-    window_positions=200,
-    device="cpu",
-    cpu_threads=1,
-    held_out=0.0,
-    samples_per_position=2.0,
-)
-
-
-def learning(folder: Path, **changes: object) -> Learning:
-    folder.mkdir(exist_ok=True)
-    return Learning(dataclasses.replace(CONFIG, **changes), GAME, 1, "tiny", folder)  # type: ignore[arg-type]
-
-
-def games(count: int, seed: int = 0) -> list[GameRecord]:
-    rng = np.random.default_rng(seed)
-    return [random_game(GAME, rng, simulations=20) for _ in range(count)]
-
-
-def stored(folder: Path, records: list[GameRecord]) -> Path:
-    store = Store(folder / "games.db", GAME.name)
-    store.commit([entry(record) for record in records])
-    store.close()
-    return folder / "games.db"
-
-
-def fill(one: Learning, path: Path, newest: int) -> None:
-    reader = StoreReader(path)
-    one.fill(reader, newest)
-    reader.close()
-
-
-def to_the_end(one: Learning, records: list[GameRecord], last_seq: int) -> Turn:
-    """Take games in and make all steps they pay for."""
-    turn = one.turn(records, last_seq, 10**6)
-    while turn.more:
-        turn = one.turn([], last_seq, 10**6)
-    return turn
-
-
-def tensors(one: Learning) -> dict[str, torch.Tensor]:
-    _, _, data = one.publish(0)
-    return from_bytes(data, game=GAME, history=1)[0].state_dict()
-
 
 SETTINGS: dict[str, dict[str, object]] = {
     "as published": {},
@@ -192,67 +136,6 @@ def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
     assert names == [f"step-00000000{step}.{end}" for step in (3, 4) for end in ("safetensors", "state")]
 
 
-def test_turn_makes_the_steps_that_games_pay_for(tmp_path: Path) -> None:
-    """Positions at 2 samples each make steps of 32, those of games held out none; then the turn says what
-    it waits for."""
-    one, records = learning(tmp_path / "a", held_out=0.3), games(55)
-    turn = to_the_end(one, records, 55)
-    positions = sum(record.plies for record in records if one.trains_on(record.uid))
-    assert 0 < positions == turn.learned_from < sum(record.plies for record in records)
-    assert turn.step == 2 * positions // 32
-    missing = (32 * (turn.step + 1) - 2 * positions) // 2 + 1
-    assert turn.waiting_for == f"{missing} more positions for the next step"
-    assert one.turn([], 55, 400).figures is None
-
-
-def test_what_was_paid_stays_paid_when_settings_change(tmp_path: Path) -> None:
-    """A run that goes on with fewer samples a position, and games half of whose moves were drawn at random,
-    owes for the new games what they call for, and neither waits for old ones nor makes them up."""
-    records, later = games(40), [without_search(record, 3) for record in games(40, seed=1)]
-    one = learning(tmp_path / "a", samples_per_position=4.0)
-    before = to_the_end(one, records, 40)
-    one.save()
-    path = stored(tmp_path, records + later[:10])
-    again = learning(tmp_path / "a", samples_per_position=1.0)
-    fill(again, path, 50)
-    after = to_the_end(again, later[10:], 80)
-    played, searched = sum(one.plies for one in records), sum(one.plies - 3 for one in later)
-    assert (before.learned_from, after.learned_from) == (played, played + searched)
-    assert before.step == 4 * played // 32
-    assert after.step == (4 * played + searched) // 32 > before.step
-
-
-def test_cheap_searches_pay_for_no_step_and_are_not_learned_from(tmp_path: Path) -> None:
-    """Of games with a playout cap only the full searches count, three of four plies not."""
-    records = [cheaply_searched(one, np.arange(one.plies) % 4 > 0) for one in games(60)]
-    one = learning(tmp_path / "a", samples_per_position=4.0)
-    turn = to_the_end(one, records, 60)
-    full = sum(len(range(0, record.plies, 4)) for record in records)
-    assert turn.learned_from == full
-    assert turn.step == 4 * full // 32 > 0
-
-
-def test_run_from_before_the_count_goes_on_at_once(tmp_path: Path) -> None:
-    """A checkpoint without a count of positions counts as paid for: new games are steps, old ones not."""
-    one, records = learning(tmp_path / "a"), games(40)
-    before = to_the_end(one, records, 40)
-    checkpoint.save(
-        tmp_path / "a", checkpoint.Progress(before.step, one.account.samples, 0, 40, "adamw"),
-        one._learner.weights(0), one._learner.optimizer_state(), one._rng, 3,
-    )  # fmt: skip
-    again, later = learning(tmp_path / "a"), games(40, seed=1)
-    fill(again, stored(tmp_path, records), 40)
-    assert to_the_end(again, later, 80).step == before.step + 2 * sum(one.plies for one in later) // 32
-
-
-def test_nothing_is_trained_on_while_nothing_was_searched(tmp_path: Path) -> None:
-    """Games of random moves only, that came to fill the window, are not learned from."""
-    one, searched = learning(tmp_path / "a"), games(30)
-    one.account.paid_for = 1e6
-    assert to_the_end(one, [without_search(game, 9) for game in searched], 30).step == 0
-    assert one.turn(searched, 60, 400).step > 0
-
-
 def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
     """Training that has run away ends with a message that says what to change, before weights go out."""
     one = learning(tmp_path / "a")
@@ -338,17 +221,6 @@ def test_network_of_a_run_cannot_change(tmp_path: Path) -> None:
     assert learning(tmp_path / "a", net="2x32").architecture == "2x32"
 
 
-def test_network_of_any_size(tmp_path: Path) -> None:
-    """--net takes sizes where it takes presets; what is neither is refused before anything is begun."""
-    one = learning(tmp_path / "a", net="1x8setanh")
-    one._sampler.warm(games(1)[0])
-    assert one.architecture == "1x8setanh"
-    assert one._learner.network.value.out.out_features == 1
-    with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
-        TrainerConfig(net="1x8 se").check()
-    assert caught.value.code == Exit.CONFIG
-
-
 def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
     """Published weights are numbered after ours and after the server's."""
     one = learning(tmp_path / "a")
@@ -358,43 +230,10 @@ def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
     assert learning(tmp_path / "a").publish(3)[0] == 9
 
 
-def test_settings_over_the_recipe() -> None:
-    """What is not set comes from the preset; a 0 that means something is kept."""
-    recipe = recipe_of(TrainerConfig(optimizer="adamw", lr=0.01, grad_clip=0.0))
-    assert (recipe.batch, recipe.lr, recipe.grad_clip, recipe.warmup_steps) == (256, 0.01, 0.0, 30)
-    alphazero = recipe_of(TrainerConfig(optimizer="alphazero"))
-    assert (alphazero.batch, alphazero.policy_loss) == (4096, "legal")
-    assert recipe_of(TrainerConfig(policy_loss="all")).policy_loss == "all"
-
-
 def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
     """A folder with the checkpoints of another game gives none."""
     learning(tmp_path / "a").save()
     assert checkpoint.load_newest(tmp_path / "a", get_game("connect_four"), 1) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("value_q_share", 1.1), ("capped_value_weight", -0.1), ("window_beta", 2.0), ("window_alpha", 0.0),
-        ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1), ("surprise_share", -0.1),
-        ("win_discount", 0.0), ("win_discount", 1.01), ("moves_left_weight", -1.0),
-        ("soft_policy_weight", -1.0),
-    ],
-)  # fmt: skip
-def test_setting_out_of_range_is_named(name: str, value: float) -> None:
-    """A setting that makes no sense ends the trainer before anything is begun, with its name."""
-    with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
-        TrainerConfig(**{name: value}).check()  # type: ignore[arg-type]
-    assert caught.value.code == Exit.CONFIG
-
-
-def test_symmetries_are_seen_by_default_where_there_are_any(tmp_path: Path) -> None:
-    """`auto` and `on` see tic-tac-toe through its eight symmetries, `off` as it stands."""
-    maps = [
-        len(learning(tmp_path / mode, symmetric=mode)._sampler._maps.cells) for mode in ("auto", "on", "off")
-    ]
-    assert maps == [8, 8, 1]
 
 
 def test_games_that_were_too_old_do_not_come_back_into_the_window(tmp_path: Path) -> None:

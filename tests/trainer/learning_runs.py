@@ -1,0 +1,69 @@
+"""A trainer's learning over games of tic-tac-toe, for the tests of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import torch
+from games_runs import entry
+
+from bench.random_games import random_game
+from games import get_game
+from net.weights import from_bytes
+from protocol.records import GameRecord
+from trainer.config import TrainerConfig
+from trainer.learning import Learning, Turn
+from trainer.store import Store
+from trainer.store_reader import StoreReader
+
+torch.set_num_threads(1)
+
+GAME = get_game("tic_tac_toe")
+CONFIG = TrainerConfig(
+    net="tiny",
+    batch=32,
+    min_positions=50,
+    window_positions=200,
+    device="cpu",
+    cpu_threads=1,
+    held_out=0.0,
+    samples_per_position=2.0,
+)
+
+
+def learning(folder: Path, **changes: object) -> Learning:
+    folder.mkdir(exist_ok=True)
+    return Learning(dataclasses.replace(CONFIG, **changes), GAME, 1, "tiny", folder)  # type: ignore[arg-type]
+
+
+def games(count: int, seed: int = 0) -> list[GameRecord]:
+    rng = np.random.default_rng(seed)
+    return [random_game(GAME, rng, simulations=20) for _ in range(count)]
+
+
+def stored(folder: Path, records: list[GameRecord]) -> Path:
+    store = Store(folder / "games.db", GAME.name)
+    store.commit([entry(record) for record in records])
+    store.close()
+    return folder / "games.db"
+
+
+def fill(one: Learning, path: Path, newest: int) -> None:
+    reader = StoreReader(path)
+    one.fill(reader, newest)
+    reader.close()
+
+
+def to_the_end(one: Learning, records: list[GameRecord], last_seq: int) -> Turn:
+    """Take games in and make all steps they pay for."""
+    turn = one.turn(records, last_seq, 10**6)
+    while turn.more:
+        turn = one.turn([], last_seq, 10**6)
+    return turn
+
+
+def tensors(one: Learning) -> dict[str, torch.Tensor]:
+    _, _, data = one.publish(0)
+    return from_bytes(data, game=GAME, history=1)[0].state_dict()
