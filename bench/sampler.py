@@ -10,6 +10,7 @@ import numpy as np
 
 from bench.random_games import random_game
 from games import get_game
+from protocol.records import PER_PLY
 from trainer.sampler import Sampler
 from trainer.window import Window
 
@@ -26,25 +27,13 @@ def filled_window() -> Window:
     game, rng = get_game(GAME), np.random.default_rng(1)
     records = [random_game(game, rng, simulations=100) for _ in range(DISTINCT)]
     window = Window(game, POSITIONS, visited_per_position=22.0)
-    nothing = np.zeros(0, np.float16)
     while window.positions < POSITIONS - game.max_plies:
         record = records[rng.integers(len(records))]
         plies = int(rng.integers(record.plies // 2, record.plies)) + 1
         entries = int(record.visited[:plies].sum(dtype=np.int64))
-        window.add(
-            dataclasses.replace(
-                record,
-                actions=record.actions[:plies],
-                visited=record.visited[:plies],
-                flags=record.flags[:plies],
-                prior_kl=nothing,
-                prior_values=nothing,
-                mean_depths=nothing,
-                max_depths=np.zeros(0, np.uint8),
-                visit_actions=record.visit_actions[:entries],
-                visits=record.visits[:entries],
-            )
-        )
+        cut = {name: getattr(record, name)[:plies] for name in PER_PLY}
+        visited = {name: getattr(record, name)[:entries] for name in ("visit_actions", "visits")}
+        window.add(dataclasses.replace(record, **cut, **visited))
     return window
 
 
