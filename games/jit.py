@@ -1,4 +1,4 @@
-"""How this project compiles with Numba: one decorator, one cache rule, one way to join tree and rules.
+"""How this project compiles with Numba: one decorator, one cache rule, one way to join kernels and rules.
 
 Numba's own disk cache looks only at the file a function stands in, so a change in the rules would
 leave an old search in the cache. We therefore key the cache folder by the contents of every package
@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,9 +68,11 @@ signed: Any = np.int64
 """For counts and indices in jitted code: Numba makes float64 of int64 and uint64 together."""
 
 
-def unbound(*_: Any) -> Any:
-    """Stands in a module of kernels for a rule of the game, until `specialise` binds it."""
-    raise RuntimeError("this name is bound to the rules of a game by games.jit.specialise")
+class Unbound(int):
+    """Stands in a module of kernels for a number, until `bind` puts the number there.
+
+    Each is an object of its own, as a plain 0 is not.
+    """
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -83,7 +85,11 @@ def kernel(function: Function) -> Function:
 
 
 def bind(
-    modules: Sequence[types.ModuleType], bindings: Sequence[tuple[Any, Any]], tag: str
+    modules: Sequence[types.ModuleType],
+    bindings: Sequence[tuple[Any, Any]],
+    tag: str,
+    *,
+    allocates: bool = False,
 ) -> types.SimpleNamespace:
     """Compile the kernels of some modules once for one game (and whatever else `tag` names).
 
@@ -93,7 +99,9 @@ def bind(
     inline the rules into the search without the search knowing a game, and compiled under a name that
     holds `tag`, so that every game has its own cache entry.
 
-    Kernels allocate nothing, so they are compiled without Numba's counts of references (`_nrt`): for arrays
+    A stub is a function, an array or an `Unbound`.
+
+    Unless a kernel `allocates`, all are compiled without Numba's counts of references (`_nrt`): for arrays
     that travel in tuples it does not remove the atomic additions, which took as long as the search itself.
     """
     kernels = [
@@ -108,29 +116,9 @@ def bind(
         copy = types.FunctionType(function.__code__, namespaces[function.__module__], function.__name__)
         copy.__qualname__ = f"{function.__name__}__{tag}"
         copy.__module__ = function.__module__
-        instead[id(function)] = jit(copy, _nrt=False)
+        instead[id(function)] = jit(copy, _nrt=allocates)
     for namespace in namespaces.values():
         for name, value in namespace.items():
             bound = instead.get(id(value), value)
             namespace[name] = instead.get(id(bound), bound)  # a stub may stand for another one's kernel
     return types.SimpleNamespace(**{function.__name__: instead[id(function)] for function in kernels})
-
-
-def specialise(
-    kernels: Mapping[str, Callable[..., Any]], bindings: Mapping[str, Any], tag: str
-) -> dict[str, CompiledFunction]:
-    """Compile a set of plain functions once for one game.
-
-    `kernels` are undecorated functions of one module that may call each other, and that call game
-    rules by the names in `bindings` (`play`, `legal_actions`, ...). Each is copied with those names
-    bound, then compiled under a name that holds `tag`, so that every game has its own cache entry.
-    The copy is what lets Numba inline the rules into the tree code without the tree knowing a game.
-    """
-    first = next(iter(kernels.values()))
-    namespace: dict[str, Any] = {**first.__globals__, **bindings}
-    for name, function in kernels.items():
-        copy = types.FunctionType(function.__code__, namespace, name, function.__defaults__)
-        copy.__qualname__ = f"{name}__{tag}"
-        copy.__module__ = function.__module__
-        namespace[name] = jit(copy)
-    return {name: namespace[name] for name in kernels}

@@ -59,16 +59,6 @@ class Heuristic:
     sees_reply: bool = True
     """Whether the greedy player avoids moves after which the other side wins at once."""
 
-    def bindings(self) -> dict[str, Any]:
-        """The names that the kernels of `play.match` call."""
-        return {
-            "evaluate": self.evaluate,
-            "material": self.material,
-            "order_score": self.order_score,
-            "is_noisy": self.is_noisy,
-            "SEES_REPLY": self.sees_reply,
-        }
-
 
 @dataclass(frozen=True)
 class Known:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from games.jit import specialise, unbound
+from games.jit import bind, kernel, signed
 from games.spec import Game, Line
+from games.stubs import bindings, play, side_to_move
 
 KNOWN_STARTS = 1000
 """Start positions remembered."""
@@ -18,10 +19,8 @@ Signs = npt.NDArray[np.int8]
 MoversOf = Callable[[str, npt.NDArray[np.uint16]], Signs]
 """What `Movers` is to its users."""
 
-play: Callable[..., Any] = unbound
-side_to_move: Callable[..., Any] = unbound
 
-
+@kernel
 def write_movers(line: Line, actions: npt.NDArray[np.uint16], signs: Signs) -> None:
     """Write +1 for each of `actions` that is the first player's, -1 for each of the second's.
 
@@ -31,10 +30,7 @@ def write_movers(line: Line, actions: npt.NDArray[np.uint16], signs: Signs) -> N
     for ply in range(len(actions)):
         here = ply & 1
         signs[ply] = 1 if side_to_move(line[here]) == 0 else -1
-        play(line[here], actions[ply], line[1 - here])
-
-
-KERNELS: dict[str, Callable[..., Any]] = {"write_movers": write_movers}
+        play(line[here], signed(actions[ply]), line[1 - here])
 
 
 class Movers:
@@ -42,7 +38,7 @@ class Movers:
 
     def __init__(self, game: Game) -> None:
         self._game = game
-        self._write = specialise(KERNELS, game.rules.bindings(), f"movers_{game.name}")["write_movers"]
+        self._write = bind([sys.modules[__name__]], bindings(game), f"movers_{game.name}").write_movers
         self._line = np.zeros((2, game.state_words), np.uint64)
         self._starts: dict[str, npt.NDArray[np.uint64]] = {}
 

@@ -88,17 +88,6 @@ class Rules:
     end_reason: Callable[..., Any]
     encode: Callable[..., Any]
 
-    def bindings(self) -> dict[str, Callable[..., Any]]:
-        """The names under which jitted code outside `games/` calls the rules (see `games.jit`)."""
-        return {
-            "start": self.start,
-            "side_to_move": self.side_to_move,
-            "legal_actions": self.legal_actions,
-            "play": self.play,
-            "end_reason": self.end_reason,
-            "encode": self.encode,
-        }
-
 
 @dataclass(frozen=True)
 class Notation:

@@ -2,21 +2,23 @@
 
 Every window of k cells in a line that holds stones of one side only counts WEIGHTS[number of stones] for it.
 """
-# ruff: noqa: F821
-# mypy: disable-error-code="name-defined"
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 import numpy.typing as npt
 
 from games.bits import ZERO, count_ones
-from games.jit import specialise
+from games.jit import bind, kernel
 from games.knowledge import Heuristic
-from games.spec import Game
+from games.spec import Game, State
 
 WEIGHTS = np.array([0, 1, 4, 16, 0], dtype=np.int64)
 """By stones in a window; a full window is the end of the game and never evaluated."""
+WINDOWS = np.zeros(0, dtype=np.uint64)
+"""[n] all runs of cells that count, as boards; `window_heuristic` puts those of a game here."""
 
 
 def windows_of(rows: int, cols: int, length: int) -> npt.NDArray[np.uint64]:
@@ -32,8 +34,9 @@ def windows_of(rows: int, cols: int, length: int) -> npt.NDArray[np.uint64]:
     return np.array(boards, dtype=np.uint64)
 
 
-def evaluate(state):  # type: ignore[no-untyped-def]
-    """Sum over the WINDOWS that `specialise` binds, for the side to move."""
+@kernel
+def evaluate(state: State) -> int:
+    """Sum over WINDOWS, for the side to move."""
     total = 0
     for i in range(len(WINDOWS)):
         own, other = count_ones(state[0] & WINDOWS[i]), count_ones(state[1] & WINDOWS[i])
@@ -46,5 +49,5 @@ def evaluate(state):  # type: ignore[no-untyped-def]
 
 def window_heuristic(game: Game, length: int) -> Heuristic:
     """For a game that a line of `length` stones wins."""
-    bindings = {"WINDOWS": windows_of(game.rows, game.cols, length)}
-    return Heuristic(evaluate=specialise({"evaluate": evaluate}, bindings, game.name)["evaluate"])
+    windows = windows_of(game.rows, game.cols, length)
+    return Heuristic(evaluate=bind([sys.modules[__name__]], [(WINDOWS, windows)], game.name).evaluate)

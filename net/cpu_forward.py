@@ -5,8 +5,9 @@ The weights are shared by all threads; scratch memory belongs to a `CpuForward`,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,35 +15,30 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from games.jit import specialise
+from games.jit import bind
 from games.spec import Game
 from net import cpu_kernels, head_kernels
 from net.architectures.heads import ConvNorm, FlatPolicyHead, PlanesPolicyHead
 from net.architectures.residual import ResidualBlock, ResidualNetwork, SqueezeExcitation
 from net.batches import Batch
 from net.conv_sizes import ConvShape
+from net.cpu_kernels import FirstLayer
 from net.head_kernels import Layer
-from net.number_formats import as_numpy, load_bf16, same_f32, store_bf16
+from net.number_formats import as_numpy, load, load_bf16, same_f32, store, store_bf16
 from net.packed_convs import Affine, PackedConv, packed_available
 from net.planes import PlaneShape
 
 F32 = npt.NDArray[np.float32]
-Kernels = dict[str, Callable[..., Any]]
-_KERNELS: dict[torch.dtype, Kernels] = {}
 
 
-def kernels(dtype: torch.dtype) -> Kernels:
+@cache
+def kernels(dtype: torch.dtype) -> SimpleNamespace:
     """The compiled loops for float32 or bfloat16 activations."""
-    if dtype not in _KERNELS:
-        bf16 = dtype == torch.bfloat16
-        formats = {"load": load_bf16 if bf16 else same_f32, "store": store_bf16 if bf16 else same_f32}
-        tag = "bf16" if bf16 else "f32"
-        found: Kernels = {}
-        for module in (cpu_kernels, head_kernels):
-            plain = {function.__name__: function for function in module.KERNELS}
-            found |= specialise(plain, formats, tag)
-        _KERNELS[dtype] = found
-    return _KERNELS[dtype]
+    if dtype == torch.bfloat16:
+        tag, formats = "bf16", [(load, load_bf16), (store, store_bf16)]
+    else:
+        tag, formats = "f32", [(load, same_f32), (store, same_f32)]
+    return bind([cpu_kernels, head_kernels], formats, tag, allocates=True)
 
 
 @dataclass(frozen=True)
@@ -77,10 +73,13 @@ class CpuWeights:
             return PackedConv(wide, dtype, game.rows, game.cols, rows)
 
         start = _widen(Affine.of(network.start.conv), self.channels, self.shape.planes)
-        self.taps, self.edges = _taps(start.weight), _edges(start.weight)
-        self.masks = self.shape.masks()
-        self.corners = _corners(game.rows, game.cols, self.channels)
-        self.start_bias = start.bias.numpy()
+        self.start = FirstLayer(
+            masks=self.shape.masks(),
+            corners=_corners(game.rows, game.cols, self.channels),
+            taps=_taps(start.weight),
+            edges=_edges(start.weight),
+            bias=start.bias.numpy(),
+        )
         blocks = [block for block in network.blocks if isinstance(block, ResidualBlock)]
         self.blocks = [(conv(block.first), conv(block.second)) for block in blocks]
         self.gates = [None if block.se is None else _gate(block.se, self.channels) for block in blocks]
@@ -122,34 +121,31 @@ class CpuForward:
                 second.add_relu_into(x, hidden)
             else:
                 y = second(hidden)
-                self._kernels["squeeze_excite_add"](
+                self._kernels.squeeze_excite_add(
                     self._numbers(y), self._numbers(x), gate.squeeze, gate.squeeze_bias,
                     gate.excite, gate.excite_bias,
                 )  # fmt: skip
         self._priors(x, batch, priors)
-        self._kernels["win_draw_loss"](
-            self._numbers(x), net.value_narrow, net.value_hidden, net.value_out, wdl
-        )
+        self._kernels.win_draw_loss(self._numbers(x), net.value_narrow, net.value_hidden, net.value_out, wdl)
 
     def _first_layer(self, batch: Batch, bucket: int) -> Tensor:
         net, shape = self._weights, self._weights.shape
         out = self._start[:bucket]
         scalars = batch.features[:, shape.words - shape.scalar_planes :].astype(np.uint32).view(np.float32)
-        self._kernels["start_block"](
-            batch.features, scalars, net.masks, net.corners, net.taps, net.edges, net.start_bias,
-            self._board, self._base, as_numpy(out)[: batch.rows],
-        )  # fmt: skip
+        self._kernels.start_block(
+            batch.features, scalars, net.start, self._board, self._base, as_numpy(out)[: batch.rows]
+        )
         return out.permute(0, 3, 1, 2)
 
     def _priors(self, x: Tensor, batch: Batch, priors: F32) -> None:
         net = self._weights
         if net.policy_conv is None:
-            self._kernels["flat_priors"](
+            self._kernels.flat_priors(
                 self._numbers(x), net.policy_narrow, net.policy_out, batch.counts, batch.actions, priors
             )
         else:
             hidden = self._numbers(net.policy_conv.relu(x))
-            self._kernels["plane_priors"](hidden, net.policy_out, batch.counts, batch.actions, priors)
+            self._kernels.plane_priors(hidden, net.policy_out, batch.counts, batch.actions, priors)
 
     def _numbers(self, x: Tensor) -> npt.NDArray[Any]:
         """`[n, cells, channels]` of a channels-last tensor, sharing its memory."""

@@ -1,18 +1,19 @@
 """What torch does poorly at our sizes on a CPU, as loops over one position at a time.
 
-Plain functions: `net.cpu_forward` compiles them once for float32 and once for bfloat16, which differ in
-`load` and `store`. Activations are channels-last, `[n, cells, channels]`. `channels` is a multiple of LANES.
+`net.cpu_forward` compiles them once for float32 and once for bfloat16, which differ in `load` and `store`.
+Activations are channels-last, `[n, cells, channels]`. `channels` is a multiple of LANES.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from games.bits import ONE, ZERO, count_ones, count_trailing_zeros
-from net.number_formats import same_f32
+from games.jit import kernel
+from net.number_formats import load, store
 
 F32 = npt.NDArray[np.float32]
 Words = npt.NDArray[np.uint64]
@@ -21,56 +22,57 @@ Activations = npt.NDArray[Any]
 LANES = 16
 ZERO_F32 = np.float32(0)
 
-load = same_f32
-store = same_f32
+
+class FirstLayer(NamedTuple):
+    """The first 3x3 convolution, as bits need it."""
+
+    masks: Words
+    """[words_per_plane] which bits are cells: nothing else is believed."""
+    corners: npt.NDArray[np.uint64]
+    """[cells] where on `start_block`'s board the nine taps of a cell begin."""
+    taps: F32
+    """[planes, 3, 3 * channels] weights by offset of the output from the bit."""
+    edges: F32
+    """[planes, 9 * channels] answer to a plane full of ones, by (first, inner, last) row and column."""
+    bias: F32
+    """[channels]"""
 
 
+@kernel
 def start_block(
-    words: Words,
-    scalars: F32,
-    masks: Words,
-    corners: npt.NDArray[np.uint64],
-    taps: F32,
-    edges: F32,
-    bias: F32,
-    board: F32,
-    base: F32,
-    out: Activations,
+    words: Words, scalars: F32, layer: FirstLayer, board: F32, base: F32, out: Activations
 ) -> None:
     """First 3x3 convolution and ReLU straight from the bits: each set bit adds its nine taps.
 
     A chess position sets about one cell in thirty, so this does a tenth of the work of the dense form.
-    masks   [words_per_plane]           which bits are cells: nothing else is believed
-    corners [cells]                     where in `board` the nine taps of a cell begin
-    taps    [planes, 3, 3 * channels]   weights by offset of the output from the bit
-    edges   [planes, 9 * channels]      answer to a plane full of ones, by (first, inner, last) row and column
+    words   [n, words of features], scalars [n, scalar planes]
     board   [(rows + 2) * (cols + 2) * channels] and base [9 * channels]: scratch
     out     [n, rows, cols, channels]
     """
     rows, cols, channels = out.shape[1:]
-    bit_planes = taps.shape[0] - scalars.shape[1]
-    words_per_plane = masks.shape[0]
+    bit_planes = layer.taps.shape[0] - scalars.shape[1]
+    words_per_plane = layer.masks.shape[0]
     line = (cols + 2) * channels
-    flat_taps = taps.reshape(taps.size)
+    flat_taps = layer.taps.reshape(layer.taps.size)
     for row in range(words.shape[0]):
         board[:] = ZERO_F32
         for i in range(9):
             for c in range(channels):
-                base[i * channels + c] = bias[c]
+                base[i * channels + c] = layer.bias[c]
         for plane in range(bit_planes):
             first = plane * words_per_plane
             ones = 0
             for part in range(words_per_plane):
-                ones += int(count_ones(words[row, first + part] & masks[part]))
+                ones += int(count_ones(words[row, first + part] & layer.masks[part]))
             if ones == rows * cols:
-                add_scaled(edges, plane, np.float32(1), base)
+                add_scaled(layer.edges, plane, np.float32(1), base)
                 continue
             for part in range(words_per_plane):
-                bits = words[row, first + part] & masks[part]
+                bits = words[row, first + part] & layer.masks[part]
                 if bits != ZERO:
                     add_bits(
                         bits,
-                        corners,
+                        layer.corners,
                         64 * part,
                         line,
                         flat_taps,
@@ -80,10 +82,11 @@ def start_block(
                     )
         for k in range(scalars.shape[1]):
             if scalars[row, k] != ZERO_F32:
-                add_scaled(edges, bit_planes + k, scalars[row, k], base)
+                add_scaled(layer.edges, bit_planes + k, scalars[row, k], base)
         finish_start(board, base, out, row)
 
 
+@kernel
 def add_bits(
     bits: np.uint64,
     corners: npt.NDArray[np.uint64],
@@ -105,12 +108,14 @@ def add_bits(
                 board[to + np.uint64(j)] += taps[tap + np.uint64(j)]
 
 
+@kernel
 def add_scaled(edges: F32, plane: int, scale: np.float32, base: F32) -> None:
     """Add a plane that holds `scale` everywhere."""
     for j in range(base.shape[0]):
         base[j] += scale * edges[plane, j]
 
 
+@kernel
 def finish_start(board: F32, base: F32, out: Activations, row: int) -> None:
     """ReLU of what was added up, in the form the network takes."""
     rows, cols, channels = out.shape[1:]
@@ -125,6 +130,7 @@ def finish_start(board: F32, base: F32, out: Activations, row: int) -> None:
                 out[row, r, q, c] = store(max(total, ZERO_F32))
 
 
+@kernel
 def squeeze_excite_add(
     y: Activations, x: Activations, squeeze: F32, squeeze_bias: F32, excite: F32, excite_bias: F32
 ) -> None:
@@ -157,7 +163,3 @@ def squeeze_excite_add(
             for c in range(channels):
                 gated = load(y[row, cell, c]) * gates[c] + gates[channels + c]
                 x[row, cell, c] = store(max(gated + load(x[row, cell, c]), ZERO_F32))
-
-
-KERNELS = (add_scaled, add_bits, finish_start, start_block, squeeze_excite_add)
-"""Those that call others come after them."""

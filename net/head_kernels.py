@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from games.jit import kernel
 from net.cpu_kernels import LANES, ZERO_F32
-from net.number_formats import same_f32
+from net.number_formats import load
 
 F32 = npt.NDArray[np.float32]
 U16 = npt.NDArray[np.uint16]
 Activations = npt.NDArray[Any]
-
-load = same_f32
 
 
 class Layer(NamedTuple):
@@ -29,6 +28,7 @@ class Layer(NamedTuple):
     bias: F32
 
 
+@kernel
 def plane_priors(hidden: Activations, out: Layer, counts: U16, actions: U16, priors: F32) -> None:
     """Priors over the legal actions: the last 1x1 convolution only where it is asked for, then softmax.
 
@@ -54,6 +54,7 @@ def plane_priors(hidden: Activations, out: Layer, counts: U16, actions: U16, pri
         at = end
 
 
+@kernel
 def flat_priors(x: Activations, narrow: Layer, out: Layer, counts: U16, actions: U16, priors: F32) -> None:
     """Priors of a fully connected policy: only the legal actions are computed.
 
@@ -79,6 +80,7 @@ def flat_priors(x: Activations, narrow: Layer, out: Layer, counts: U16, actions:
         at = end
 
 
+@kernel
 def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl: F32) -> None:
     """The value head of the first rows of x, as many as `wdl [rows, 3]` has.
 
@@ -105,6 +107,7 @@ def win_draw_loss(x: Activations, narrow: Layer, hidden: Layer, out: Layer, wdl:
             wdl[row, 2] = (np.float32(1) - value) / np.float32(2)
 
 
+@kernel
 def scratch(x: Activations, narrow: Layer) -> tuple[F32, F32]:
     """Memory for `pointwise`: zeros where a position has no cells."""
     cells, channels = x.shape[1:]
@@ -112,6 +115,7 @@ def scratch(x: Activations, narrow: Layer) -> tuple[F32, F32]:
     return np.zeros((channels, width), np.float32), np.empty(narrow.bias.shape[0] * width, np.float32)
 
 
+@kernel
 def pointwise(x: Activations, row: int, narrow: Layer, turned: F32, flat: F32) -> None:
     """1x1 convolution and ReLU of one position.
 
@@ -130,6 +134,7 @@ def pointwise(x: Activations, row: int, narrow: Layer, turned: F32, flat: F32) -
             sums[i] = max(sums[i], ZERO_F32)
 
 
+@kernel
 def add_products(shares: F32, lines: F32, sums: F32) -> None:
     """`sums [m] += shares [k] @ lines [k, m]`, k a multiple of LANES.
 
@@ -142,6 +147,7 @@ def add_products(shares: F32, lines: F32, sums: F32) -> None:
             sums[i] += (a * la[i] + b * lb[i]) + (c * lc[i] + d * ld[i])
 
 
+@kernel
 def softmax(logits: F32) -> None:
     """In place. Nothing happens to an empty list."""
     largest = np.float32(-np.inf)
@@ -153,7 +159,3 @@ def softmax(logits: F32) -> None:
         total += logits[k]
     for k in range(logits.shape[0]):
         logits[k] /= total
-
-
-KERNELS = (softmax, add_products, pointwise, scratch, plane_priors, flat_priors, win_draw_loss)
-"""Those that call others come after them."""

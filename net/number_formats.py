@@ -50,3 +50,17 @@ def same_f32(_typingctx: Any, _number: Any) -> Any:
         return args[0]
 
     return types.float32(types.float32), codegen
+
+
+def load(number: Any) -> Any:  # noqa: ARG001
+    """A float32 of an activation, in kernels; bound to `load_bf16` or `same_f32`."""
+    raise _unbound()
+
+
+def store(number: Any) -> Any:  # noqa: ARG001
+    """An activation of a float32, in kernels; bound to `store_bf16` or `same_f32`."""
+    raise _unbound()
+
+
+def _unbound() -> RuntimeError:
+    return RuntimeError("this is bound to a format of numbers by games.jit.bind")

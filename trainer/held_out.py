@@ -6,7 +6,8 @@ import hashlib
 
 from games.spec import Game
 from protocol.records import GameRecord
-from trainer.sampler import Sampler, Samples
+from trainer.sampler import Sampler
+from trainer.samples import Samples
 from trainer.window import Window
 
 POSITIONS = 1024

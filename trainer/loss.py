@@ -18,7 +18,7 @@ from torch.nn import functional
 
 
 class Targets(NamedTuple):
-    """Targets of `n` samples, on the network's device; see `trainer.sampler.Samples`.
+    """Targets of `n` samples, on the network's device; see `trainer.samples.Samples`.
 
     The entries of a row are the legal actions of that position.
     """

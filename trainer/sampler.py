@@ -12,46 +12,22 @@ million chess positions would take 19 GB.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from games.jit import specialise
+from games.jit import bind
 from games.spec import Game, Symmetry
+from games.stubs import bindings
 from protocol.records import GameRecord
 from trainer import sampler_kernel
-from trainer.sampler_kernel import SymmetryMaps
+from trainer.sampler_kernel import Scratch, SymmetryMaps
+from trainer.samples import Samples
 from trainer.surprise import redrawn
 from trainer.window import Window
 
 MOST_DRAWS = 100
 """Then what is missing is chosen from a list of all targets: of 10 among 100 one in 40,000 gets as far."""
-
-
-@dataclass(frozen=True, eq=False)
-class Samples:
-    """`n` positions with their targets.
-
-    The policy target has an entry for every legal action of a position; entry `i` belongs to `rows[i]`.
-    """
-
-    words: npt.NDArray[np.uint64]
-    """[n, feature words] packed features."""
-    classes: npt.NDArray[np.int64]
-    """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
-    root_values: npt.NDArray[np.float32]
-    """[n] what the search thought of it, for the side to move, in [-1, 1]; NaN where none was made."""
-    capped: npt.NDArray[np.uint8]
-    """[n] 1 for a position of a game that its length ended, not the rules."""
-    plies_left: npt.NDArray[np.int32]
-    """[n] moves from here to the end of the game, at least 1."""
-    rows: npt.NDArray[np.int64]
-    """[entries] ascending; a row without entries is no policy target."""
-    actions: npt.NDArray[np.int64]
-    """[entries]"""
-    shares: npt.NDArray[np.float32]
-    """[entries] share of the root's visits, 0 for an action without; they add up to 1 in each row."""
 
 
 def by_surprise(
@@ -113,12 +89,13 @@ class Sampler:
         self._game = game
         self._history = history
         self._maps = _maps_of(game, history, game.symmetries if symmetric else ())
-        kernels = specialise(sampler_kernel.KERNELS, game.rules.bindings(), f"sampler_{game.name}")
-        self._write = kernels["write_samples"]
-        self._line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
-        self._packed = np.zeros(game.feature_words(history), dtype=np.uint64)
-        self._legal = np.zeros(game.max_legal, dtype=np.uint16)
-        self._share_of = np.zeros(game.actions, dtype=np.float32)
+        self._write = bind([sampler_kernel], bindings(game), f"sampler_{game.name}").write_samples
+        self._scratch = Scratch(
+            line=np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64),
+            packed=np.zeros(game.feature_words(history), dtype=np.uint64),
+            legal=np.zeros(game.max_legal, dtype=np.uint16),
+            share_of=np.zeros(game.actions, dtype=np.float32),
+        )
 
     def warm(self, record: GameRecord) -> None:
         """Compile now (some seconds the first time) and not at the first step."""
@@ -160,41 +137,29 @@ class Sampler:
         Raises IndexError for a position that is not in the window, and for a symmetry that there is none of.
         """
         self._check(window, numbers, symmetries)
-        if window.longest >= len(self._line):
-            self._line = np.zeros((window.longest + 1, self._game.state_words), dtype=np.uint64)
+        if window.longest >= len(self._scratch.line):
+            line = np.zeros((window.longest + 1, self._game.state_words), dtype=np.uint64)
+            self._scratch = self._scratch._replace(line=line)
         count = len(numbers)
         # More than is needed, but memory that is not written to costs nothing.
         room = count * self._game.max_legal
-        words = np.empty((count, len(self._packed)), dtype=np.uint64)
-        classes = np.empty(count, dtype=np.int64)
-        root_values = np.empty(count, dtype=np.float32)
-        capped = np.empty(count, dtype=np.uint8)
-        plies_left = np.empty(count, dtype=np.int32)
-        rows = np.empty(room, dtype=np.int64)
-        actions = np.empty(room, dtype=np.int64)
-        shares = np.empty(room, dtype=np.float32)
-        entries = self._write(
-            window.rings,
-            window.starts,
-            numbers,
-            symmetries,
-            self._maps,
-            self._history,
-            self._line,
-            self._packed,
-            self._legal,
-            self._share_of,
-            words,
-            classes,
-            root_values,
-            capped,
-            plies_left,
-            rows,
-            actions,
-            shares,
+        samples = Samples(
+            words=np.empty((count, len(self._scratch.packed)), dtype=np.uint64),
+            classes=np.empty(count, dtype=np.int64),
+            root_values=np.empty(count, dtype=np.float32),
+            capped=np.empty(count, dtype=np.uint8),
+            plies_left=np.empty(count, dtype=np.int32),
+            rows=np.empty(room, dtype=np.int64),
+            actions=np.empty(room, dtype=np.int64),
+            shares=np.empty(room, dtype=np.float32),
         )
-        policy = (rows[:entries], actions[:entries], shares[:entries])
-        return Samples(words, classes, root_values, capped, plies_left, *policy)
+        maps, history = self._maps, self._history
+        entries = self._write(
+            window.rings, window.starts, numbers, symmetries, maps, history, self._scratch, samples
+        )
+        return samples._replace(
+            rows=samples.rows[:entries], actions=samples.actions[:entries], shares=samples.shares[:entries]
+        )
 
     def _check(
         self, window: Window, numbers: npt.NDArray[np.int64], symmetries: npt.NDArray[np.int64]

@@ -1,19 +1,20 @@
 """Jitted making of training samples: play a game again up to a position, encode it, write its targets.
 
-The rules are bound per game by `games.jit.specialise`; the names below stand for them until then.
+Compiled once for each game.
 `tests/trainer/naive_sampler.py` is the slow twin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from games.jit import signed, unbound
+from games.jit import kernel, signed
 from games.spec import Line
+from games.stubs import encode, legal_actions, play, side_to_move
+from trainer.samples import Samples
 from trainer.window import Rings
 
 WORD_BITS = 64
@@ -30,12 +31,20 @@ class SymmetryMaps(NamedTuple):
     """[symmetries, actions]"""
 
 
-play: Callable[..., Any] = unbound
-side_to_move: Callable[..., Any] = unbound
-legal_actions: Callable[..., Any] = unbound
-encode: Callable[..., Any] = unbound
+class Scratch(NamedTuple):
+    """What `write_samples` writes in on its way."""
+
+    line: Line
+    """[longest game + 1, state_words]"""
+    packed: npt.NDArray[np.uint64]
+    """[feature words]"""
+    legal: npt.NDArray[np.uint16]
+    """[max_legal]"""
+    share_of: npt.NDArray[np.float32]
+    """[actions of the game] all 0"""
 
 
+@kernel
 def replay_to(rings: Rings, first: int, ply: int, line: Line) -> None:
     """Fill `line[1 .. ply]` from `line[0]` with the actions numbered `first .. first + ply - 1`."""
     capacity = len(rings.action)
@@ -47,6 +56,7 @@ def replay_to(rings: Rings, first: int, ply: int, line: Line) -> None:
             index = 0
 
 
+@kernel
 def permute_planes(
     source: npt.NDArray[np.uint64],
     cells: npt.NDArray[np.int64],
@@ -70,6 +80,7 @@ def permute_planes(
             target[new + moved // WORD_BITS] |= (bit & one) << np.uint64(moved % WORD_BITS)
 
 
+@kernel
 def write_policy(
     rings: Rings,
     visit: int,
@@ -98,6 +109,7 @@ def write_policy(
         share_of[action] = np.float32(0)
 
 
+@kernel
 def write_samples(
     rings: Rings,
     starts: Line,
@@ -105,32 +117,14 @@ def write_samples(
     symmetries: npt.NDArray[np.int64],
     maps: SymmetryMaps,
     history: int,
-    line: Line,
-    packed: npt.NDArray[np.uint64],
-    legal: npt.NDArray[np.uint16],
-    share_of: npt.NDArray[np.float32],
-    words: npt.NDArray[np.uint64],
-    classes: npt.NDArray[np.int64],
-    root_values: npt.NDArray[np.float32],
-    capped: npt.NDArray[np.uint8],
-    plies_left: npt.NDArray[np.int32],
-    rows: npt.NDArray[np.int64],
-    actions: npt.NDArray[np.int64],
-    shares: npt.NDArray[np.float32],
+    scratch: Scratch,
+    samples: Samples,
 ) -> int:
     """Samples for the positions `numbers`, each seen through symmetry `symmetries[row]` (0: as it is).
 
-    line     uint64[longest game + 1, state_words] scratch;  packed  uint64[feature words] scratch
-    legal    [max_legal] scratch;  share_of  float32[actions of the game] scratch, all 0
-    words    uint64[n, feature words] features
-    classes  int64[n] 0 win, 1 draw, 2 loss, for the side to move
-    root_values  float32[n] as recorded, for the side to move; NaN for a ply without a search
-    capped   uint8[n] 1: ended by its length
-    plies_left  int32[n] moves from here to the end of the game, at least 1
-    rows, actions, shares  [n * max_legal] the policy target: share of the visits (0: none) of the legal
-             action `actions[i]` in sample `rows[i]`; a sample that is no policy target has no entries.
-             Returns how many.
+    samples  n rows to fill, and room for n * max_legal entries of policy targets. Returns how many there are.
     """
+    line, packed, legal = scratch.line, scratch.packed, scratch.legal
     at = 0
     for row in range(len(numbers)):
         index = numbers[row] % len(rings.action)
@@ -143,38 +137,31 @@ def write_samples(
         replay_to(rings, rings.game_first[slot], ply, line)
         symmetry = symmetries[row]
         if symmetry == 0:
-            encode(line, ply + 1, history, words[row])
+            encode(line, ply + 1, history, samples.words[row])
         else:
             encode(line, ply + 1, history, packed)
-            permute_planes(packed, maps.cells[symmetry], maps.planes[symmetry], words[row])
+            permute_planes(packed, maps.cells[symmetry], maps.planes[symmetry], samples.words[row])
         outcome = signed(rings.game_outcome[slot])
         value = outcome if side_to_move(line[ply]) == 0 else -outcome
-        classes[row] = 1 - value
-        root_values[row] = rings.root_value[index] if rings.visited[index] > 0 else np.float32(np.nan)
-        capped[row] = rings.game_capped[slot]
-        plies_left[row] = rings.game_plies[slot] - ply
+        samples.classes[row] = 1 - value
+        known = rings.visited[index] > 0
+        samples.root_values[row] = rings.root_value[index] if known else np.float32(np.nan)
+        samples.capped[row] = rings.game_capped[slot]
+        samples.plies_left[row] = rings.game_plies[slot] - ply
         if rings.is_target[index]:
             count = signed(legal_actions(line, ply + 1, legal))
             visit = rings.game_visit[slot] + signed(rings.visit_offset[index])
             for i in range(at, at + count):
-                rows[i] = row
+                samples.rows[i] = row
             write_policy(
                 rings,
                 visit,
                 signed(rings.visited[index]),
                 legal[:count],
                 maps.actions[symmetry],
-                share_of,
-                actions[at:],
-                shares[at:],
+                scratch.share_of,
+                samples.actions[at:],
+                samples.shares[at:],
             )
             at += count
     return at
-
-
-KERNELS: dict[str, Callable[..., Any]] = {
-    "replay_to": replay_to,
-    "permute_planes": permute_planes,
-    "write_policy": write_policy,
-    "write_samples": write_samples,
-}

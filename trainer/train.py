@@ -21,7 +21,7 @@ from trainer.average import Average
 from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets, values_of
 from trainer.optimizers import Recipe, make_optimizer
 from trainer.probes import correlation
-from trainer.sampler import Samples
+from trainer.samples import Samples
 
 
 class StepFigures(NamedTuple):

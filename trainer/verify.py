@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from games.jit import specialise
+from games.jit import bind
 from games.spec import PLY_CAP, RESIGNATION, Game, outcome_for_first_player
+from games.stubs import bindings
 from protocol.errors import Code
 from protocol.records import (
     IMPROVED_POLICY,
@@ -84,7 +85,7 @@ class Verifier:
 
     def __init__(self, game: Game) -> None:
         self._game = game
-        self._replay = specialise(kernel.KERNELS, game.rules.bindings(), f"verify_{game.name}")["replay"]
+        self._replay = bind([kernel], bindings(game), f"verify_{game.name}").replay
         self._line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
         self._legal = np.zeros(game.max_legal, dtype=np.uint16)
         self._allowed = np.zeros(game.actions, dtype=np.int32)
@@ -175,18 +176,10 @@ class Verifier:
         return None
 
     def _check_replay(self, record: GameRecord, expected: Expected) -> Rejection | None:
-        fault = self._replay(
-            self._line,
-            self._legal,
-            self._allowed,
-            record.actions,
-            record.visited,
-            record.visit_actions,
-            record.visits,
-            record.flags,
-            record.simulations,
-            self._report,
+        game = kernel.Played(
+            record.actions, record.visited, record.flags, record.visit_actions, record.visits
         )
+        fault = self._replay(self._line, self._legal, self._allowed, game, record.simulations, self._report)
         ply, found, wanted = (int(number) for number in self._report)
         if fault != kernel.FINE:
             if fault == kernel.VISIT_SUM:

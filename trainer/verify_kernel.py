@@ -1,19 +1,19 @@
 """Jitted replay of a finished game under its rules: the checks that need the board.
 
-The rules are bound per game by `games.jit.specialise`; the names below stand for them until then.
+Compiled once for each game.
 `tests/trainer/naive_verify.py` is the slow twin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from games.jit import signed, unbound
+from games.jit import kernel, signed
 from games.spec import Line
+from games.stubs import end_reason, legal_actions, play
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, SHARES
 
 FINE = 0
@@ -32,11 +32,22 @@ PLY, FOUND, WANTED = 0, 1, 2
 """Columns of the report: where, what was found, what would have been right."""
 
 
-legal_actions: Callable[..., Any] = unbound
-end_reason: Callable[..., Any] = unbound
-play: Callable[..., Any] = unbound
+class Played(NamedTuple):
+    """The columns of a record that are replayed (`protocol.records.GameRecord`)."""
+
+    actions: npt.NDArray[np.uint16]
+    """[plies]"""
+    visited: npt.NDArray[np.uint16]
+    """[plies] entries of `visit_actions` and `visits` that a ply has."""
+    flags: npt.NDArray[np.uint8]
+    """[plies]"""
+    visit_actions: npt.NDArray[np.uint16]
+    """[sum of visited]"""
+    visits: npt.NDArray[np.uint16]
+    """[sum of visited]"""
 
 
+@kernel
 def check_visits(
     actions: npt.NDArray[np.uint16],
     visits: npt.NDArray[np.uint16],
@@ -68,6 +79,7 @@ def check_visits(
     return FINE
 
 
+@kernel
 def visits_of(
     actions: npt.NDArray[np.uint16], visits: npt.NDArray[np.uint16], first: int, last: int, action: int
 ) -> int:
@@ -79,6 +91,7 @@ def visits_of(
     return 0
 
 
+@kernel
 def sum_allowed(total: int, simulations: int, kept: int, is_exact: bool, flags: int) -> bool:
     """The root visit rule: `simulations` new visits, on top of the `kept` ones of the subtree or none.
 
@@ -95,15 +108,12 @@ def sum_allowed(total: int, simulations: int, kept: int, is_exact: bool, flags: 
     return simulations <= total <= simulations + kept
 
 
+@kernel
 def replay(
     line: Line,
     legal: npt.NDArray[np.uint16],
     allowed: npt.NDArray[np.int32],
-    actions: npt.NDArray[np.uint16],
-    visited: npt.NDArray[np.uint16],
-    visit_actions: npt.NDArray[np.uint16],
-    visits: npt.NDArray[np.uint16],
-    flags: npt.NDArray[np.uint8],
+    game: Played,
     simulations: int,
     report: npt.NDArray[np.int64],
 ) -> int:
@@ -113,11 +123,12 @@ def replay(
     legal     [max_legal] scratch;  allowed  [actions of the game] scratch
     report    int64[3]; after FINE, FOUND is the end reason of the final position (0: goes on)
     """
+    flags = game.flags
     allowed[:] = 0
     first = 0
     kept = 0
     is_exact = True
-    plies = len(actions)
+    plies = len(game.actions)
     for ply in range(plies):
         report[PLY] = ply
         count = legal_actions(line, ply + 1, legal)
@@ -128,12 +139,12 @@ def replay(
         mark = ply + 1
         for i in range(count):
             allowed[signed(legal[i])] = mark
-        action = signed(actions[ply])
+        action = signed(game.actions[ply])
         report[FOUND] = action
         if action >= len(allowed) or allowed[action] != mark:
             return ILLEGAL_ACTION
-        last = first + signed(visited[ply])
-        fault = check_visits(visit_actions, visits, first, last, allowed, mark, report)
+        last = first + signed(game.visited[ply])
+        fault = check_visits(game.visit_actions, game.visits, first, last, allowed, mark, report)
         if fault != FINE:
             return fault
         is_target = (flags[ply] & POLICY_TARGET) != 0
@@ -141,7 +152,7 @@ def replay(
         if not sum_allowed(report[FOUND], simulations, kept, is_exact, signed(flags[ply])):
             report[WANTED] = simulations + kept
             return VISIT_SUM
-        played = visits_of(visit_actions, visits, first, last, action)
+        played = visits_of(game.visit_actions, game.visits, first, last, action)
         if is_target and not is_improved and played == 0:
             # A full search plays what it visited; a ply that is no target may be a random opening's. What
             # noise chose may have too small a share of an improved policy to be listed.
@@ -158,11 +169,3 @@ def replay(
     count = legal_actions(line, plies + 1, legal)
     report[FOUND] = end_reason(line, plies + 1, count, False)
     return FINE
-
-
-KERNELS: dict[str, Callable[..., Any]] = {
-    "check_visits": check_visits,
-    "visits_of": visits_of,
-    "sum_allowed": sum_allowed,
-    "replay": replay,
-}

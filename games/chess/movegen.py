@@ -145,8 +145,17 @@ def _pawn_moves(
 
 
 @jit
-def _piece_moves(
-    knights: np.uint64,
+def _knight_moves(knights: np.uint64, mask: np.uint64, actions: Actions, count: np.uint64) -> np.uint64:
+    """Append the moves of knights, none of which is pinned, onto the squares of `mask`."""
+    while knights:
+        square = count_trailing_zeros(knights)
+        count = _write_targets(square, KNIGHT_ATTACKS[square] & mask, actions, count)
+        knights &= knights - ONE
+    return count
+
+
+@jit
+def _slider_moves(
     diagonal: np.uint64,
     straight: np.uint64,
     pinned: np.uint64,
@@ -156,13 +165,8 @@ def _piece_moves(
     actions: Actions,
     count: np.uint64,
 ) -> np.uint64:
-    """Append the moves of knights, bishops, rooks and queens onto the squares of `mask`."""
+    """Append the moves of bishops, rooks and queens onto the squares of `mask`."""
     line_row = king_square << _SIX
-    knights &= ~pinned
-    while knights:
-        square = count_trailing_zeros(knights)
-        count = _write_targets(square, KNIGHT_ATTACKS[square] & mask, actions, count)
-        knights &= knights - ONE
     while diagonal:
         square = count_trailing_zeros(diagonal)
         targets = bishop_attacks(square, occupied) & mask
@@ -247,7 +251,8 @@ def legal_actions(line: Line, n: int, actions: Actions) -> int:
     count = _pawn_moves(pawns & own, pinned, square, foe, occupied, mask, actions, count)
     mask &= ~own
     knights, diagonal, straight = knights & own, diagonal & own, straight & own
-    count = _piece_moves(knights, diagonal, straight, pinned, square, occupied, mask, actions, count)
+    count = _knight_moves(knights & ~pinned, mask, actions, count)
+    count = _slider_moves(diagonal, straight, pinned, square, occupied, mask, actions, count)
     en_passant = (flags >> EN_PASSANT_SHIFT) & EN_PASSANT_MASK
     if en_passant:
         file = en_passant - ONE

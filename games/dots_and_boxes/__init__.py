@@ -9,10 +9,11 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from games.dots_and_boxes import rules_kernel
 from games.dots_and_boxes.board import Board
 from games.dots_and_boxes.notation import Text
-from games.dots_and_boxes.rules_kernel import KERNELS, PLANES_PER_POSITION, SCALAR_PLANES
-from games.jit import specialise
+from games.dots_and_boxes.rules_kernel import PLANES_PER_POSITION, SCALAR_PLANES
+from games.jit import bind
 from games.spec import EndReason, Game, Rules
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def game_of_size(rows: int, cols: int) -> Game:
         )
     name = NAME if (rows, cols) == (ROWS, COLS) else f"{NAME}_{rows}x{cols}"
     board = Board(rows, cols)
-    text = Text(board, edge_words=_words(board.edges), box_words=_words(board.boxes))
+    text = Text(board)
 
     def knowledge() -> Knowledge:
         from games.dots_and_boxes.knowledge import knowledge_of_size
@@ -52,7 +53,7 @@ def game_of_size(rows: int, cols: int) -> Game:
         cols=cols,
         actions=board.edges,
         policy_planes=None,
-        state_words=text.edge_words + 2 * text.box_words + 1,
+        state_words=board.edge_words + 2 * board.box_words + 1,
         max_legal=board.edges,
         mean_legal=(board.edges + 1) / 2,
         dirichlet_alpha=10 / ((board.edges + 1) / 2),
@@ -61,7 +62,7 @@ def game_of_size(rows: int, cols: int) -> Game:
         scalar_planes=SCALAR_PLANES,
         history=1,
         end_reasons=END_REASONS,
-        rules=_rules(board, text, name),
+        rules=_rules(board, name),
         notation=text.notation(),
         symmetries=board.symmetries(),
         score=text.score,
@@ -69,20 +70,10 @@ def game_of_size(rows: int, cols: int) -> Game:
     )
 
 
-def _words(bits: int) -> int:
-    return (bits + 63) // 64
-
-
-def _rules(board: Board, text: Text, name: str) -> Rules:
-    bindings = {
-        "EDGE_WORDS": text.edge_words,
-        "BOX_WORDS": text.box_words,
-        "BOX_EDGES": board.edges_of_boxes(),
-        "EDGE_BOXES": board.boxes_of_edges(),
-    }
-    found = specialise(KERNELS, bindings, name)
+def _rules(board: Board, name: str) -> Rules:
+    found = bind([rules_kernel], rules_kernel.bindings(board), name)
     names = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode")
-    return Rules(*(found[one] for one in names))
+    return Rules(*(getattr(found, one) for one in names))
 
 
 GAME = game_of_size(ROWS, COLS)

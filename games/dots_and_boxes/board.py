@@ -39,6 +39,16 @@ class Board:
     def edges(self) -> int:
         return (self.rows + 1) * self.cols + self.rows * (self.cols + 1)
 
+    @property
+    def edge_words(self) -> int:
+        """Words of 64 bits that hold a bit for each edge."""
+        return (self.edges + 63) // 64
+
+    @property
+    def box_words(self) -> int:
+        """Words of 64 bits that hold a bit for each box."""
+        return (self.boxes + 63) // 64
+
     @cached_property
     def edge_points(self) -> list[Point]:
         """The point of each edge."""

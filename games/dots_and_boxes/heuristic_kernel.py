@@ -1,19 +1,21 @@
 """What a position of dots-and-boxes is worth without search, for alpha-beta and greedy players.
 
-Hundredths of a box. The names in capitals and `has`, `side_to_move` and `owned` are bound as in
-`rules_kernel`.
+Hundredths of a box. Compiled together with `rules_kernel`.
 """
-# mypy: disable-error-code="name-defined,no-untyped-def,no-untyped-call"
-# ruff: noqa: F821
 
 from __future__ import annotations
+
+from games.dots_and_boxes.rules_kernel import BOX_EDGES, EDGE_BOXES, has, owned, side_to_move
+from games.jit import kernel
+from games.spec import State
 
 BOX = 100
 WAITING = 50
 """A box that the side to move can close at once, or almost: it is nearly its own."""
 
 
-def sides_of(state, box):
+@kernel
+def sides_of(state: State, box: int) -> int:
     """Drawn edges of a box."""
     count = 0
     for side in range(4):
@@ -21,7 +23,8 @@ def sides_of(state, box):
     return count
 
 
-def most_sides(state, action):
+@kernel
+def most_sides(state: State, action: int) -> int:
     """The most drawn edges that a box beside an edge has, before the edge is drawn."""
     most = 0
     for i in range(2):
@@ -31,13 +34,15 @@ def most_sides(state, action):
     return most
 
 
-def material(state):
+@kernel
+def material(state: State) -> int:
     """Boxes of the side to move less the other's."""
     side = side_to_move(state)
     return BOX * (owned(state, side) - owned(state, 1 - side))
 
 
-def evaluate(state):
+@kernel
+def evaluate(state: State) -> int:
     """Material, and boxes with three sides."""
     waiting = 0
     for box in range(len(BOX_EDGES)):
@@ -45,19 +50,14 @@ def evaluate(state):
     return material(state) + WAITING * waiting
 
 
-def order_score(state, action):
+@kernel
+def order_score(state: State, action: int) -> int:
     """Edges that close a box first, those that give one away last."""
     sides = most_sides(state, action)
     return 2 if sides == 3 else (0 if sides == 2 else 1)
 
 
-def is_noisy(state, action):
+@kernel
+def is_noisy(state: State, action: int) -> bool:
     """Whether it closes a box."""
     return most_sides(state, action) == 3
-
-
-KERNELS = {
-    function.__name__: function
-    for function in (sides_of, most_sides, material, evaluate, order_score, is_noisy)
-}
-"""Every function above, for `games.jit.specialise`."""

@@ -12,7 +12,7 @@ from games.dots_and_boxes import GAME, game_of_size, heuristic_kernel, pictures,
 from games.dots_and_boxes.board import Board
 from games.dots_and_boxes.notation import Text
 from games.dots_and_boxes.solver import MOST_EDGES, solver_of
-from games.jit import specialise
+from games.jit import bind
 from games.knowledge import Check, Heuristic, Knowledge, Known, Row, Say, Solution
 from games.spec import Game, State
 
@@ -49,7 +49,7 @@ class Truth:
     def __init__(self, game: Game) -> None:
         self.game = game
         self.board = Board(game.rows, game.cols)
-        self.text = Text(self.board, (game.actions + 63) // 64, game.words_per_plane)
+        self.text = Text(self.board)
 
     def probe(self, state: State) -> Known:
         """Whatever has been drawn and whoever has which boxes."""
@@ -123,18 +123,10 @@ def _sign(number: int) -> int:
 
 
 def _heuristic(game: Game) -> Heuristic:
-    board = Board(game.rows, game.cols)
-    bindings = {
-        "EDGE_WORDS": (game.actions + 63) // 64,
-        "BOX_WORDS": game.words_per_plane,
-        "BOX_EDGES": board.edges_of_boxes(),
-        "EDGE_BOXES": board.boxes_of_edges(),
-    }
-    rules = specialise(rules_kernel.KERNELS, bindings, game.name)
-    bindings |= {name: rules[name] for name in ("has", "side_to_move", "owned")}
-    found = specialise(heuristic_kernel.KERNELS, bindings, game.name)
+    bindings = rules_kernel.bindings(Board(game.rows, game.cols))
+    found = bind([rules_kernel, heuristic_kernel], bindings, game.name)
     names = ("evaluate", "material", "order_score", "is_noisy")
-    return Heuristic(**{name: found[name] for name in names}, sees_reply=False)
+    return Heuristic(**{name: getattr(found, name) for name in names}, sees_reply=False)
 
 
 @cache

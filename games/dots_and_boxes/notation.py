@@ -34,16 +34,14 @@ class Text:
     """Text of one size of the board."""
 
     board: Board
-    edge_words: int
-    box_words: int
 
     def notation(self) -> Notation:
         return Notation(self.state_from, self.text_of, self.move_of, self.action_from, self.draw)
 
     def parts(self, state: State) -> tuple[int, int, int, int]:
         """(drawn edges, the first player's boxes, the second's, whose turn), edges and boxes as bits."""
-        edges, boxes = state[: self.edge_words], state[self.edge_words : -1]
-        first, second = boxes[: self.box_words], boxes[self.box_words :]
+        edges, boxes = state[: self.board.edge_words], state[self.board.edge_words : -1]
+        first, second = boxes[: self.board.box_words], boxes[self.board.box_words :]
         return bits_of(edges), bits_of(first), bits_of(second), int(state[-1])
 
     def score(self, state: State) -> int:
@@ -71,7 +69,7 @@ class Text:
     def state_from(self, text: str) -> State:
         """The state in `text`, nothing drawn for "". ValueError says what is wrong with it."""
         if not text:
-            return np.zeros(self.edge_words + 2 * self.box_words + 1, np.uint64)
+            return np.zeros(self.board.edge_words + 2 * self.board.box_words + 1, np.uint64)
         board, _, mover = text.strip().partition(" ")
         rows, points = board.split("/"), self._rows()
         if [len(row) for row in rows] != [len(row) for row in points] or mover not in (FIRST, SECOND):
@@ -83,9 +81,9 @@ class Text:
         edges = self._bits(seen, self.board.edge_at, "1", "01")
         boxes = [self._bits(seen, self.board.box_at, one, FIRST + SECOND + NOBODY) for one in (FIRST, SECOND)]
         self._check_owners(edges, boxes[0] | boxes[1])
-        words = [*words_of(edges, self.edge_words)]
+        words = [*words_of(edges, self.board.edge_words)]
         for one in boxes:
-            words += words_of(one, self.box_words)
+            words += words_of(one, self.board.box_words)
         return np.array([*words, (FIRST, SECOND).index(mover)], np.uint64)
 
     def _bits(self, seen: dict[Point, str], places: dict[Point, int], letter: str, allowed: str) -> int:

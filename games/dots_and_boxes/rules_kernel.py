@@ -1,17 +1,27 @@
 """The rules of dots-and-boxes on bits, compiled once for each size of the board.
 
 State: EDGE_WORDS words of drawn edges, BOX_WORDS of the first player's boxes, BOX_WORDS of the second's, and
-a word that says whose turn it is. The names in capitals are bound by `games.dots_and_boxes.game_of_size`;
-BOX_EDGES and EDGE_BOXES are `games.dots_and_boxes.board`'s.
+a word that says whose turn it is. `bindings` has these two numbers and two tables for a size.
 """
-# mypy: disable-error-code="name-defined,no-untyped-def,no-untyped-call"
-# ruff: noqa: F821
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from games.bits import ONE, ZERO, count_ones, float_as_word
+from games.dots_and_boxes.board import Board
+from games.jit import Unbound, kernel, signed
+from games.spec import Line, State
+from games.stubs import Actions, Words
+
+EDGE_WORDS, BOX_WORDS = Unbound(), Unbound()
+BOX_EDGES: npt.NDArray[np.int64] = np.zeros((0, 4), np.int64)
+"""[boxes, 4] `Board.edges_of_boxes`."""
+EDGE_BOXES: npt.NDArray[np.int64] = np.zeros((0, 2), np.int64)
+"""[edges, 2] `Board.boxes_of_edges`."""
 
 PLANES_PER_POSITION = 6
 """Edges below, right of, above and left of each box; own boxes, the other's."""
@@ -20,35 +30,41 @@ SCALAR_PLANES = 2
 ONGOING, MORE_BOXES, FEWER_BOXES, AS_MANY_BOXES = range(4)
 
 
-def has(state, first_word, bit):
+@kernel
+def has(state: State, first_word: int, bit: int) -> bool:
     """Whether a bit is set in the words from `first_word` on."""
     return (state[first_word + (bit >> 6)] >> np.uint64(bit & 63)) & ONE != ZERO
 
 
-def put(words, first_word, bit):
+@kernel
+def put(words: Words, first_word: int, bit: int) -> None:
     """Set it."""
     words[first_word + (bit >> 6)] |= ONE << np.uint64(bit & 63)
 
 
-def start(state):
+@kernel
+def start(state: State) -> None:
     """No edge is drawn, the first player moves."""
     state[:] = ZERO
 
 
-def side_to_move(state):
+@kernel
+def side_to_move(state: State) -> int:
     """0: the first player."""
-    return np.int64(state[EDGE_WORDS + 2 * BOX_WORDS])
+    return signed(state[EDGE_WORDS + 2 * BOX_WORDS])
 
 
-def owned(state, side):
+@kernel
+def owned(state: State, side: int) -> int:
     """Boxes that a side has."""
     count = ZERO
     for word in range(BOX_WORDS):
         count += count_ones(state[EDGE_WORDS + side * BOX_WORDS + word])
-    return np.int64(count)
+    return signed(count)
 
 
-def legal_actions(line, n, actions):
+@kernel
+def legal_actions(line: Line, n: int, actions: Actions) -> int:
     """Edges that are not drawn, ascending."""
     count = 0
     for edge in range(len(EDGE_BOXES)):
@@ -58,7 +74,8 @@ def legal_actions(line, n, actions):
     return count
 
 
-def is_closed(state, box):
+@kernel
+def is_closed(state: State, box: int) -> bool:
     """Whether all four edges of a box are drawn."""
     for side in range(4):  # noqa: SIM110 - Numba compiles loops, not generators
         if not has(state, 0, BOX_EDGES[box, side]):
@@ -66,11 +83,12 @@ def is_closed(state, box):
     return True
 
 
-def play(parent, action, child):
+@kernel
+def play(parent: State, action: int, child: State) -> None:
     """Draw an edge. Who closes a box with it has it, and moves again."""
     for word in range(len(parent)):
         child[word] = parent[word]
-    put(child, 0, np.int64(action))
+    put(child, 0, signed(action))
     side = side_to_move(parent)
     closed = False
     for i in range(2):
@@ -82,7 +100,8 @@ def play(parent, action, child):
         child[EDGE_WORDS + 2 * BOX_WORDS] = np.uint64(1 - side)
 
 
-def end_reason(line, n, legal_count, in_search):
+@kernel
+def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
     """The game is over when all edges are drawn."""
     if legal_count > 0:
         return ONGOING
@@ -94,7 +113,8 @@ def end_reason(line, n, legal_count, in_search):
     return MORE_BOXES if own > other else FEWER_BOXES
 
 
-def encode(line, n, history, words):
+@kernel
+def encode(line: Line, n: int, history: int, words: Words) -> None:
     """PLANES_PER_POSITION planes a position, newest first, then SCALAR_PLANES numbers."""
     side = side_to_move(line[n - 1])
     boxes = len(BOX_EDGES)
@@ -116,10 +136,11 @@ def encode(line, n, history, words):
     words[last + 1] = float_as_word(np.float32(lead + boxes) / np.float32(2 * boxes))
 
 
-KERNELS = {
-    function.__name__: function
-    for function in (
-        has, put, start, side_to_move, owned, legal_actions, is_closed, play, end_reason, encode,
-    )
-}  # fmt: skip
-"""Every function above, for `games.jit.specialise`."""
+def bindings(board: Board) -> list[tuple[Any, Any]]:
+    """What `games.jit.bind` needs to compile these kernels for a size."""
+    return [
+        (EDGE_WORDS, board.edge_words),
+        (BOX_WORDS, board.box_words),
+        (BOX_EDGES, board.edges_of_boxes()),
+        (EDGE_BOXES, board.boxes_of_edges()),
+    ]

@@ -1,18 +1,21 @@
 """Fixed-depth alpha-beta on plain arrays, compiled once per game by `play.match.compiled`.
 
-`play`, `side_to_move`, `legal_actions`, `end_reason` and `END_VALUES` are the game's. Its heuristic's
-(`games.knowledge`) are `evaluate(state)` (centipawns or the like, side to move),
-`order_score(state, action)` (larger is tried first) and `is_noisy(state, action)` (moves that the quiescence
-search goes on with).
-
 Fail-soft negamax, in which value and window turn only where the mover changes. A win is worth WIN minus its
 distance in plies, so that the shorter one is preferred.
 At depth 0 a quiescence search stands pat or goes on with noisy moves, at most QUIESCENCE plies.
 """
-# mypy: disable-error-code="name-defined,no-untyped-def,no-untyped-call"
-# ruff: noqa: F821
 
 from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from games.jit import kernel
+from games.spec import Line, State
+from games.stubs import END_VALUES, Actions, end_reason, legal_actions, play, side_to_move
+from play.match.stubs import evaluate, is_noisy, order_score
 
 WIN = 1_000_000
 INFINITE = 10_000_000
@@ -23,7 +26,21 @@ FRAME = 6
 side moves here than at the ply above."""
 
 
-def sort_moves(state, actions, scores, count):
+class Stack(NamedTuple):
+    """What a search holds: a row for each ply below the root."""
+
+    actions: npt.NDArray[np.uint16]
+    """[plies, max_legal] the moves to try."""
+    scores: npt.NDArray[np.int64]
+    """[max_legal] scratch."""
+    frames: npt.NDArray[np.int64]
+    """[plies, FRAME]"""
+    seen: npt.NDArray[np.int64]
+    """[1] positions seen; counted on."""
+
+
+@kernel
+def sort_moves(state: State, actions: Actions, scores: npt.NDArray[np.int64], count: int) -> None:
     """Order `actions[:count]` by falling `order_score`; equals keep their order."""
     for i in range(count):
         scores[i] = order_score(state, actions[i])
@@ -35,8 +52,10 @@ def sort_moves(state, actions, scores, count):
         actions[at], scores[at] = action, score
 
 
-def enter(line, n, ply, depth, max_plies, actions, scores, frames):
+@kernel
+def enter(line: Line, n: int, ply: int, depth: int, max_plies: int, stack: Stack) -> None:
     """Fill in the frame of `line[n - 1]`: its moves to try, and the value it has without them."""
+    actions, frames = stack.actions, stack.frames
     count = legal_actions(line, n, actions[ply])
     reason = end_reason(line, n, count, True)
     best = -INFINITE
@@ -52,21 +71,23 @@ def enter(line, n, ply, depth, max_plies, actions, scores, frames):
                 actions[ply, noisy] = actions[ply, i]
                 noisy += 1
         count = noisy
-    sort_moves(line[n - 1], actions[ply], scores, count)
+    sort_moves(line[n - 1], actions[ply], stack.scores, count)
     frames[ply, COUNT], frames[ply, NEXT], frames[ply, BEST] = count, 0, best
 
 
-def negamax(line, n, depth, alpha, beta, max_plies, actions, scores, frames, counter):
+@kernel
+def negamax(line: Line, n: int, depth: int, alpha: int, beta: int, max_plies: int, stack: Stack) -> int:
     """Value of `line[n - 1]`, one ply below the root, for its side to move.
 
     Depth-first over a stack of frames, one a ply: a recursive function crashes when Numba loads it from disk.
     """
+    actions, frames = stack.actions, stack.frames
     ply = 1
     frames[ply, ALPHA], frames[ply, BETA] = alpha, beta
-    enter(line, n, ply, depth, max_plies, actions, scores, frames)
+    enter(line, n, ply, depth, max_plies, stack)
     while True:
-        counter[0] += frames[ply, NEXT] == 0
-        best = frames[ply, BEST]
+        stack.seen[0] += frames[ply, NEXT] == 0
+        best: int = frames[ply, BEST]
         if frames[ply, NEXT] < frames[ply, COUNT] and best < frames[ply, BETA]:
             at = n + ply - 2
             play(line[at], actions[ply, frames[ply, NEXT]], line[at + 1])
@@ -76,7 +97,7 @@ def negamax(line, n, depth, alpha, beta, max_plies, actions, scores, frames, cou
             turns = side_to_move(line[at]) != side_to_move(line[at + 1])
             frames[ply, ALPHA], frames[ply, BETA] = (-high, -low) if turns else (low, high)
             frames[ply, TURNS] = turns
-            enter(line, at + 2, ply, depth, max_plies, actions, scores, frames)
+            enter(line, at + 2, ply, depth, max_plies, stack)
         elif ply == 1:
             return best
         else:
@@ -84,19 +105,16 @@ def negamax(line, n, depth, alpha, beta, max_plies, actions, scores, frames, cou
             frames[ply, BEST] = max(frames[ply, BEST], -best if frames[ply + 1, TURNS] else best)
 
 
-def best_root(line, n, depth, max_plies, root, actions, scores, frames, counter):
+@kernel
+def best_root(line: Line, n: int, depth: int, max_plies: int, root: Actions, stack: Stack) -> tuple[int, int]:
     """(index in `root` of the best action, its value); the first of equals, in the order given."""
     best, chosen = -INFINITE, 0
     for i in range(len(root)):
         play(line[n - 1], root[i], line[n])
         turns = side_to_move(line[n - 1]) != side_to_move(line[n])
         low, high = (-INFINITE, -best) if turns else (best, INFINITE)
-        value = negamax(line, n + 1, depth, low, high, max_plies, actions, scores, frames, counter)
+        value = negamax(line, n + 1, depth, low, high, max_plies, stack)
         value = -value if turns else value
         if value > best:
             best, chosen = value, i
     return chosen, best
-
-
-KERNELS = {function.__name__: function for function in (sort_moves, enter, negamax, best_root)}
-"""Every function above, for `games.jit.specialise`."""

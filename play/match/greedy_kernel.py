@@ -1,22 +1,26 @@
-"""One ply of thought, compiled once per game by `play.match.compiled`.
-
-`material(state)` is the heuristic's count for the side to move; `SEES_REPLY` (also the heuristic's) says
-whether a move that lets the opponent win at once is avoided.
-"""
-# mypy: disable-error-code="name-defined,no-untyped-def,no-untyped-call"
-# ruff: noqa: F821
+"""One ply of thought, compiled once per game by `play.match.compiled`."""
 
 from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from games.jit import kernel
+from games.spec import Line
+from games.stubs import END_VALUES, Actions, end_reason, legal_actions, play, side_to_move
+from play.match.stubs import SEES_REPLY, material
 
 WON = 1_000_000
 
 
-def seen_before(line, n, value):
+@kernel
+def seen_before(line: Line, n: int, value: int) -> int:
     """`value` for the side to move at `line[n - 1]` as the side that moved at `line[n - 2]` sees it."""
     return value if side_to_move(line[n - 1]) == side_to_move(line[n - 2]) else -value
 
 
-def wins_at_once(line, n, replies, spare):
+@kernel
+def wins_at_once(line: Line, n: int, replies: Actions, spare: Actions) -> bool:
     """Whether the side to move at `line[n - 1]` has an action that wins the game."""
     count = legal_actions(line, n, replies)
     for i in range(count):
@@ -27,8 +31,14 @@ def wins_at_once(line, n, replies, spare):
     return False
 
 
-def greedy_scores(line, n, actions, replies, spare, scores):
-    """Write what each legal action is worth to the side to move; return how many there are."""
+@kernel
+def greedy_scores(
+    line: Line, n: int, actions: Actions, replies: Actions, spare: Actions, scores: npt.NDArray[np.int64]
+) -> int:
+    """Write what each legal action is worth to the side to move; return how many there are.
+
+    actions, replies, spare, scores  [max_legal]; replies and spare are scratch
+    """
     count = legal_actions(line, n, actions)
     for i in range(count):
         play(line[n - 1], actions[i], line[n])
@@ -40,7 +50,3 @@ def greedy_scores(line, n, actions, replies, spare, scores):
         else:
             scores[i] = seen_before(line, n + 1, int(material(line[n])))
     return count
-
-
-KERNELS = {function.__name__: function for function in (seen_before, wins_at_once, greedy_scores)}
-"""Every function above, for `games.jit.specialise`."""

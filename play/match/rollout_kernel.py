@@ -5,20 +5,38 @@ backs the result up, to each edge as the side that moves there sees it. A child 
 then UCB1 (Kocsis and Szepesvari 2006): `Q + C sqrt(ln N / n)` with Q in [-1, 1] and C = 1.4. Random numbers
 are xorshift64* on `seed: uint64[1]`, so a seed gives one game.
 """
-# mypy: disable-error-code="name-defined,no-untyped-def,no-untyped-call"
-# ruff: noqa: F821
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+
+from games.jit import kernel
+from games.spec import Line
+from games.stubs import END_VALUES, Actions, Words, end_reason, legal_actions, play, side_to_move
 
 EXPLORATION = 1.4
 NO_CHILD = -1
 
 
-def draw_below(seed, limit):
+class Tree(NamedTuple):
+    """A search tree with room for one node a simulation. Node 0 is the root."""
+
+    nodes: npt.NDArray[np.int32]
+    """[nodes, 3] first edge, number of edges, value if the game is over."""
+    edges: npt.NDArray[np.int32]
+    """[edges, 4] action, child or NO_CHILD, visits, sum of values."""
+    used: npt.NDArray[np.int64]
+    """[2] nodes and edges in use, 0 before a search."""
+    path: npt.NDArray[np.int32]
+    """[longest line] scratch."""
+
+
+@kernel
+def draw_below(seed: Words, limit: int) -> int:
     """A random number in [0, limit)."""
     word = seed[0]
     word ^= word >> np.uint64(12)
@@ -28,7 +46,8 @@ def draw_below(seed, limit):
     return int(((word * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(33)) % np.uint64(limit))
 
 
-def play_out(line, n, max_plies, actions, seed):
+@kernel
+def play_out(line: Line, n: int, max_plies: int, actions: Actions, seed: Words) -> int:
     """Value of `line[n - 1]` for its side to move after random moves to the end of the game."""
     mover = side_to_move(line[n - 1])
     while True:
@@ -43,9 +62,12 @@ def play_out(line, n, max_plies, actions, seed):
         n += 1
 
 
-def open_node(nodes, edges, used, line, n, max_plies, actions):
-    """Append the node of `line[n - 1]`; returns (edges used now, is over, value if over)."""
-    node, edge = used[0], used[1]
+@kernel
+def open_node(tree: Tree, line: Line, n: int, max_plies: int, actions: Actions) -> int:
+    """Append the node of `line[n - 1]`, and return it."""
+    nodes, edges, used = tree.nodes, tree.edges, tree.used
+    node: int = used[0]
+    edge = used[1]
     count = legal_actions(line, n, actions)
     reason = end_reason(line, n, count, True)
     value = 0
@@ -60,7 +82,8 @@ def open_node(nodes, edges, used, line, n, max_plies, actions):
     return node
 
 
-def best_edge(edges, first, count, seed):
+@kernel
+def best_edge(edges: npt.NDArray[np.int32], first: int, count: int, seed: Words) -> int:
     """An unvisited edge, drawn by lot, or the one with the largest UCB1."""
     unvisited, visits = 0, 0
     for e in range(first, first + count):
@@ -83,8 +106,10 @@ def best_edge(edges, first, count, seed):
     return best
 
 
-def simulate(nodes, edges, used, path, line, n, max_plies, actions, seed):
-    """One simulation from the root, node 0."""
+@kernel
+def simulate(tree: Tree, line: Line, n: int, max_plies: int, actions: Actions, seed: Words) -> None:
+    """One simulation from the root."""
+    nodes, edges, path = tree.nodes, tree.edges, tree.path
     node, depth, root = 0, 0, n - 1
     while nodes[node, 1] > 0:
         edge = best_edge(edges, nodes[node, 0], nodes[node, 1], seed)
@@ -93,7 +118,7 @@ def simulate(nodes, edges, used, path, line, n, max_plies, actions, seed):
         play(line[n - 1], edges[edge, 0], line[n])
         n += 1
         if edges[edge, 1] == NO_CHILD:
-            node = open_node(nodes, edges, used, line, n, max_plies, actions)
+            node = open_node(tree, line, n, max_plies, actions)
             edges[edge, 1] = node
             break
         node = edges[edge, 1]
@@ -105,21 +130,20 @@ def simulate(nodes, edges, used, path, line, n, max_plies, actions, seed):
         edges[path[i], 3] += value if side_to_move(line[root + i]) == mover else -value
 
 
-def run_rollouts(nodes, edges, path, line, n, max_plies, actions, seed, simulations):
-    """(most visited action, its mean value for the side to move). The game goes on at `line[n - 1]`."""
-    used = np.zeros(2, np.int64)
-    open_node(nodes, edges, used, line, n, max_plies, actions)
+@kernel
+def run_rollouts(
+    tree: Tree, line: Line, n: int, max_plies: int, actions: Actions, seed: Words, simulations: int
+) -> tuple[int, float]:
+    """(most visited action, its mean value for the side to move). The game goes on at `line[n - 1]`.
+
+    actions  [max_legal] scratch
+    """
+    nodes, edges = tree.nodes, tree.edges
+    open_node(tree, line, n, max_plies, actions)
     for _ in range(simulations):
-        simulate(nodes, edges, used, path, line, n, max_plies, actions, seed)
+        simulate(tree, line, n, max_plies, actions, seed)
     best = 0
     for e in range(1, nodes[0, 1]):
         if edges[e, 2] > edges[best, 2]:
             best = e
     return edges[best, 0], edges[best, 3] / max(1, edges[best, 2])
-
-
-KERNELS = {
-    function.__name__: function
-    for function in (draw_below, play_out, open_node, best_edge, simulate, run_rollouts)
-}
-"""Every function above, for `games.jit.specialise`."""

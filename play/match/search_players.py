@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from games.spec import Game, Line
 from play.lines import GameLine
-from play.match.alphabeta_kernel import FRAME, INFINITE, QUIESCENCE, WIN
+from play.match.alphabeta_kernel import FRAME, INFINITE, QUIESCENCE, WIN, Stack
 from play.match.compiled import kernels_for
+from play.match.rollout_kernel import Tree
 from play.player import Choice, Clock, Seat
 
 T = TypeVar("T")
@@ -103,19 +104,15 @@ def alphabeta(game: Game, line: GameLine, depth: int, root: npt.NDArray[np.uint1
     kernels = kernels_for(game.name)
     depth = min(depth, line.max_plies - line.ply)
     rows = depth + QUIESCENCE + 2
-    counter = np.zeros(1, np.int64)
-    chosen, value = kernels.best_root(
-        _with_room(line, rows),
-        line.ply + 1,
-        depth,
-        line.max_plies,
-        root,
-        np.zeros((rows, game.max_legal), np.uint16),
-        np.zeros(game.max_legal, np.int64),
-        np.zeros((rows, FRAME), np.int64),
-        counter,
+    stack = Stack(
+        actions=np.zeros((rows, game.max_legal), np.uint16),
+        scores=np.zeros(game.max_legal, np.int64),
+        frames=np.zeros((rows, FRAME), np.int64),
+        seen=np.zeros(1, np.int64),
     )
-    return int(root[chosen]), int(value), int(counter[0])
+    buffer = _with_room(line, rows)
+    chosen, value = kernels.best_root(buffer, line.ply + 1, depth, line.max_plies, root, stack)
+    return int(root[chosen]), int(value), int(stack.seen[0])
 
 
 def alphabeta_think(game: Game, depth: int) -> Think:
@@ -141,14 +138,16 @@ def rollout_think(game: Game, simulations: int) -> Think:
     kernels = kernels_for(game.name)
 
     def think(line: GameLine, rng: np.random.Generator) -> Choice:
-        nodes = np.empty((simulations + 1, 3), np.int32)
-        edges = np.empty(((simulations + 1) * game.max_legal, 4), np.int32)
         room = max(1, line.max_plies - line.ply) + 1
+        tree = Tree(
+            nodes=np.empty((simulations + 1, 3), np.int32),
+            edges=np.empty(((simulations + 1) * game.max_legal, 4), np.int32),
+            used=np.zeros(2, np.int64),
+            path=np.empty(room, np.int32),
+        )
         seed = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         action, value = kernels.run_rollouts(
-            nodes,
-            edges,
-            np.empty(room, np.int32),
+            tree,
             _with_room(line, room),
             line.ply + 1,
             line.max_plies,

@@ -21,7 +21,8 @@ from net.inference import Inference
 from net.planes import PlaneShape, unpack, words_tensor
 from protocol.records import POLICY_TARGET, GameRecord
 from trainer.optimizers import RECIPES
-from trainer.sampler import Sampler, Samples
+from trainer.sampler import Sampler
+from trainer.samples import Samples
 from trainer.train import Learner
 from trainer.window import Window
 

@@ -23,7 +23,8 @@ from trainer.config import TrainerConfig
 from trainer.figures import Figures, scalars
 from trainer.learning import Learning, recipe_of
 from trainer.loss import Targets
-from trainer.sampler import Sampler, Samples
+from trainer.sampler import Sampler
+from trainer.samples import Samples
 from trainer.store import Totals
 from trainer.train import Learner
 from trainer.window import Window

@@ -20,7 +20,8 @@ from net.planes import PlaneShape, unpack, words_tensor
 from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets, values_of
 from trainer.optimizers import RECIPES, make_optimizer
 from trainer.probes import correlation
-from trainer.sampler import Sampler, Samples
+from trainer.sampler import Sampler
+from trainer.samples import Samples
 from trainer.train import Learner, StepFigures
 from trainer.window import Window
 
@@ -151,10 +152,10 @@ def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
     learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
     samples = some_samples(16)
     before = learner.network.value.out.weight.clone()
-    learner.train(dataclasses.replace(samples, capped=np.ones(16, np.uint8)))
+    learner.train(samples._replace(capped=np.ones(16, np.uint8)))
     assert torch.equal(learner.network.value.out.weight, before)
     learner.figures()
-    learner.train(dataclasses.replace(samples, capped=np.arange(16, dtype=np.uint8) % 2))
+    learner.train(samples._replace(capped=np.arange(16, dtype=np.uint8) % 2))
     figures = learner.figures()
     assert figures is not None
     assert figures.value_loss == pytest.approx(math.log(3), abs=0.05)

@@ -18,7 +18,8 @@ from games import get_game
 from games.spec import PLY_CAP, Game
 from protocol.records import GameRecord
 from protocol.search_columns import UNKNOWN
-from trainer.sampler import Sampler, Samples
+from trainer.sampler import Sampler
+from trainer.samples import Samples
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR = get_game("tic_tac_toe"), get_game("connect_four")
@@ -120,8 +121,8 @@ def test_same_seed_draws_the_same_samples() -> None:
         window.add(record)
     sampler = SAMPLERS["connect_four", True]
     first, second = (sampler.sample(window, np.random.default_rng(7), 50) for _ in range(2))
-    for field in dataclasses.fields(Samples):
-        np.testing.assert_array_equal(getattr(first, field.name), getattr(second, field.name))
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("newest", [1, 30, 10**6])

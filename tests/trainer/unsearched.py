@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from protocol.records import POLICY_TARGET, GameRecord
-from trainer.sampler import Samples
+from trainer.samples import Samples
 
 
 def without_search(record: GameRecord, plies: int) -> GameRecord:
@@ -40,6 +40,6 @@ def fully_searched(record: GameRecord) -> GameRecord:
 def without_policy(samples: Samples, rows: Iterable[int]) -> Samples:
     """The same samples, of which `rows` have no policy target."""
     kept = ~np.isin(samples.rows, list(rows))
-    return replace(
-        samples, rows=samples.rows[kept], actions=samples.actions[kept], shares=samples.shares[kept]
+    return samples._replace(
+        rows=samples.rows[kept], actions=samples.actions[kept], shares=samples.shares[kept]
     )

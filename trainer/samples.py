@@ -1,0 +1,32 @@
+"""What a network is trained on: positions and what it should have said of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Samples(NamedTuple):
+    """`n` positions with their targets.
+
+    The policy target has an entry for every legal action of a position; entry `i` belongs to `rows[i]`.
+    """
+
+    words: npt.NDArray[np.uint64]
+    """[n, feature words] packed features."""
+    classes: npt.NDArray[np.int64]
+    """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
+    root_values: npt.NDArray[np.float32]
+    """[n] what the search thought of it, for the side to move, in [-1, 1]; NaN where none was made."""
+    capped: npt.NDArray[np.uint8]
+    """[n] 1 for a position of a game that its length ended, not the rules."""
+    plies_left: npt.NDArray[np.int32]
+    """[n] moves from here to the end of the game, at least 1."""
+    rows: npt.NDArray[np.int64]
+    """[entries] ascending; a row without entries is no policy target."""
+    actions: npt.NDArray[np.int64]
+    """[entries]"""
+    shares: npt.NDArray[np.float32]
+    """[entries] share of the root's visits, 0 for an action without; they add up to 1 in each row."""
