@@ -142,10 +142,13 @@ async def main(stop):
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, hard))
 
     def heard(output):
-        sys.stdout.write(f"{failed} {output.decode()}")
-        stop.request()
+        nonlocal said
+        said += output  # a line may come in two parts
+        if said == b"up\\n":
+            sys.stdout.write(f"{failed} {said.decode()}")
+            stop.request()
 
-    failed = 0
+    failed, said = 0, b""
     class Count(logging.Handler):
         def emit(self, record):
             nonlocal failed
