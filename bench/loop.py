@@ -97,9 +97,10 @@ class Turn:
 
 
 class Watcher:
-    """Reads the figures of a running server."""
+    """Reads the figures of a running server, whose front is process `root`."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, root: int) -> None:
+        self._root = root
         self.figures: dict[str, Any] = {}
         self._context = new_context()
         hello = Hello(PROTOCOL_VERSION, "watcher", "bench")
@@ -109,7 +110,7 @@ class Watcher:
 
     def _on_message(self, message: object, _frames: list[memoryview]) -> None:
         if isinstance(message, Status):
-            self.figures = {**message.figures, "at": time.monotonic()}
+            self.figures = {**message.figures, **processor_seconds(self._root), "at": time.monotonic()}
 
     async def until_playing(self) -> None:
         while not self.figures.get("evals"):
@@ -121,26 +122,26 @@ class Watcher:
         await self.until_playing()
         return self.figures
 
-    async def watch(self, root: int, turns: int) -> list[Turn]:
-        """The steady system beneath process `root`, and the bare network, in turns."""
+    async def watch(self, turns: int) -> list[Turn]:
+        """The steady system and the bare network, in turns."""
         async with asyncio.TaskGroup() as group:
             running = group.create_task(self._connection.run())
             await self.until_playing()
             await asyncio.sleep(SETTLING_SECONDS)
             threads, rows = len(os.sched_getaffinity(0)), self.figures["target_rows"]
-            with stopped(root):
+            with stopped(self._root):
                 bare = await asyncio.to_thread(BareNetwork, threads, rows)
-            found = [await self._turn(root, bare) for _ in range(turns)]
+            found = [await self._turn(bare) for _ in range(turns)]
             bare.close()
             running.cancel()
         return found
 
-    async def _turn(self, root: int, bare: BareNetwork) -> Turn:
+    async def _turn(self, bare: BareNetwork) -> Turn:
         await asyncio.sleep(AGAIN_SECONDS)
         first = await self.look()
         await asyncio.sleep(TURN_SECONDS)
         last = await self.look()
-        with stopped(root):
+        with stopped(self._root):
             return Turn(first, last, await asyncio.to_thread(bare.rate, TURN_SECONDS))
 
 
@@ -167,6 +168,21 @@ def tree(root: int) -> list[int]:
     return found
 
 
+def processor_seconds(root: int) -> dict[str, float]:
+    """Processor time so far, seconds: of the front, which is process `root`, and of worker and evaluator."""
+    found = {"front_s": 0.0, "worker_s": 0.0, "evaluator_s": 0.0}
+    for process in tree(root):
+        with suppress(OSError):  # it has just ended
+            command = Path(f"/proc/{process}/cmdline").read_text().split("\0")
+            times = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
+            role = next(
+                (role for role in ("worker", "evaluator") if any(role in part for part in command)), ""
+            )
+            if role or process == root:
+                found[f"{role or 'front'}_s"] += sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
 def run_system(turns: int) -> list[Turn]:
     port = find_base_port()
     with tempfile.TemporaryDirectory() as runs, Path(runs, "log").open("wb") as log:
@@ -176,7 +192,7 @@ def run_system(turns: int) -> list[Turn]:
         ]
         server = subprocess.Popen(command, stderr=log, stdout=log)
         try:
-            return asyncio.run(Watcher(port).watch(server.pid, turns))
+            return asyncio.run(Watcher(port, server.pid).watch(turns))
         finally:
             server.send_signal(signal.SIGTERM)
             try:
@@ -193,11 +209,18 @@ def run() -> dict[str, Any]:
     saturation = ratio(system, bare)
     mean_batch = sum(turn.more("evals") for turn in turns) / sum(turn.more("batches") for turn in turns)
     busy = Spread.of([turn.rate("device_busy_s") for turn in turns])
+    costs = {
+        role: Spread.of([1e6 * turn.more(f"{role}_s") / turn.more("evals") for turn in turns])
+        for role in ("worker", "front", "evaluator")
+    }
     print(f"{len(turns)} turns of {TURN_SECONDS:.0f} s each, median (least to most):")
     print(f"bare network in batches of {rows}: {Spread.of(bare).text()} positions/s")
     print(f"running system: {Spread.of(system).text()} evals/s, batches of {mean_batch:.1f}")
     print(f"evaluator busy {busy.text('.1%')} of the time; system over bare {saturation.text('.2f')}")
+    shown = ", ".join(f"{role} {cost.text('.1f')}" for role, cost in costs.items())
+    print(f"processor time of an evaluation, us: {shown}")
     return {
+        **{f"{role}_us": cost.median for role, cost in costs.items()},
         "saturation": saturation.median,
         "saturation_least": saturation.least,
         "saturation_most": saturation.most,
