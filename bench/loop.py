@@ -175,9 +175,8 @@ def processor_seconds(root: int) -> dict[str, float]:
         with suppress(OSError):  # it has just ended
             command = Path(f"/proc/{process}/cmdline").read_text().split("\0")
             times = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[11:13]
-            role = next(
-                (role for role in ("worker", "evaluator") if any(role in part for part in command)), ""
-            )
+            modules = {"client.worker": "worker", "server.evaluator": "evaluator"}
+            role = next((role for module, role in modules.items() if module in command), "")
             if role or process == root:
                 found[f"{role or 'front'}_s"] += sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
     return found
