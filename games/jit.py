@@ -120,5 +120,7 @@ def bind(
     for namespace in namespaces.values():
         for name, value in namespace.items():
             bound = instead.get(id(value), value)
-            namespace[name] = instead.get(id(bound), bound)  # a stub may stand for another one's kernel
+            namespace[name] = instead.get(
+                id(bound), bound
+            )  # what takes a stub's place may be a kernel of these modules
     return types.SimpleNamespace(**{function.__name__: instead[id(function)] for function in kernels})

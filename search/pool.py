@@ -107,6 +107,8 @@ class SearchPool:
             for slot in rows["slot"].tolist():
                 self._fail(slot, error)
             raise
+        if (status == GROW).any():  # once for all trees that need it
+            self.forest.grow()
         other = np.flatnonzero(status != WAITING)
         for row, what in zip(rows[other], status[other].tolist(), strict=True):
             self._take(row, what)
@@ -118,8 +120,6 @@ class SearchPool:
         elif what == MISFIT:
             self._fail(slot, BadEvaluation("an answer has not one prior for each legal action"))
         elif what in (AGAIN, NO_ROW, GROW):
-            if what == GROW:
-                self.forest.grow()
             (self._roots if row["what"] == OPEN_ROOT else self._begun).append(slot)
             self._come(asyncio.get_running_loop())
         else:
