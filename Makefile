@@ -46,13 +46,13 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# A proof that it learns: trained for a fixed time, judged, written to results/NAME. Names: python -m learn --help
+# A proof that it learns: trained for a fixed time, judged, written to results/NAME. Names: python -m experiments --help
 learn-%: $(INSTALLED)
 	$(BIN)/python -m learn $(subst -,_,$*) $(ARGS)
 
 # Variants of a recipe at equal wall clock, three seeds each, written to results/ablation-NAME; hours.
 ablation-%: $(INSTALLED)
-	$(BIN)/python -m learn.ablation $(subst -,_,$*) $(ARGS)
+	$(BIN)/python -m experiments.ablation $(subst -,_,$*) $(ARGS)
 
 # One benchmark: `make bench BENCH=search`. Names: python -m bench --help
 bench: $(INSTALLED)

@@ -13,13 +13,13 @@ import time
 
 import numpy as np
 
+from engine.analysis.admission import positions_in_flight
+from engine.analysis.position import Analyst
+from engine.analysis.service import Service
+from engine.nets import LoadedNet, load_net
 from games import get_game
+from games.game_history import GameHistory
 from games.spec import Game
-from play.analyse.admission import positions_in_flight
-from play.analyse.position import Analyst
-from play.analyse.service import Service
-from play.lines import GameLine
-from play.nets import LoadedNet, load_net
 from runtime import aio
 from search.warm import warm
 
@@ -43,7 +43,7 @@ def request_lines(count: int, seed: int = 0) -> bytes:
 
 
 def _random_moves(game: Game, rng: np.random.Generator) -> list[str]:
-    line = GameLine(game)
+    line = GameHistory(game)
     while line.ply < GAME_PLIES and line.end_reason() is None:
         line.play(int(rng.choice(line.legal_actions())))
     return line.moves_text()

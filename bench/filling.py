@@ -13,10 +13,10 @@ import numpy as np
 from bench.random_games import random_game
 from games import get_game
 from protocol.records import sha256, to_bytes
+from store.reader import StoreReader
+from store.sqlite import Entry, Store
 from trainer.config import TrainerConfig
 from trainer.learning import Learning
-from trainer.store import Entry, Store
-from trainer.store_reader import StoreReader
 
 SIZES = {"connect_four": 20_000, "chess": 2_000}
 """Games stored, by game."""

@@ -15,10 +15,10 @@ from bench.random_games import random_game
 from games import get_game
 from protocol.messages import RelayGame, encode
 from protocol.records import GameRecord, sha256, to_bytes
+from store.sqlite import Store
 from trainer.ingest import Ingest, Job
 from trainer.intake import Intake
 from trainer.service import JOBS_PER_COMMIT
-from trainer.store import Store
 from trainer.verify import Expected
 
 GAME = "chess"

@@ -23,23 +23,23 @@ import numpy as np
 import torch
 
 from bench.inference import chess_like_batch, measure
+from engine.nets import load_net
+from evaluation.truth.measuring import measure as measure_errors
+from evaluation.truth.rows import rows_for
 from games import get_game
 from games.spec import Game
 from net.architectures.registry import build, named
 from net.architectures.sizes import Architecture
 from net.inference import Inference
 from net.weights import load
-from play.nets import load_net
-from play.truth.measuring import measure as measure_errors
-from play.truth.rows import rows_for
 from runtime.exits import Exit, Fatal, guarded
 from runtime.nearest import nearest
 from runtime.runs import RunFolder
+from store.reader import StoreReader
 from trainer.config import TrainerConfig
 from trainer.held_out import HeldOut
 from trainer.learning import recipe_of
 from trainer.sampler import Sampler
-from trainer.store_reader import StoreReader
 from trainer.train import Learner, choose_device, prepare_thread
 from trainer.window import Window
 

@@ -1,8 +1,8 @@
 """What a search teaches: how much of its policy target is on moves that keep the result.
 
-Labelled Connect Four positions (`play.truth`) in which some move throws the result away, searched with a
-network that knows nothing. `right` is the share of the target on moves that keep the result, `move` the
-share of positions in which the move chosen does; a policy that knows nothing has `prior`.
+Labelled Connect Four positions (`evaluation.truth`) in which some move throws the result away, searched
+with a network that knows nothing. `right` is the share of the target on moves that keep the result, `move`
+the share of positions in which the move chosen does; a policy that knows nothing has `prior`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from evaluation.truth.rows import rows_for
 from games import get_game
 from games.knowledge import Row
-from play.truth.rows import rows_for
 from protocol.settings import SelfPlaySettings
 from search.evaluator import UniformEvaluator
 from search.forest import Forest

@@ -22,7 +22,7 @@ GAMES, AT_ONCE = 20, 2
 CLOCK, INCREMENT = 10.0, 0.1
 NODES = 100
 STOPS = 20
-ENGINE = [sys.executable, "-m", "play.main", "uci", "--threads", "1", "--hash", "64"]
+ENGINE = [sys.executable, "-m", "commands.azplay", "uci", "--threads", "1", "--hash", "64"]
 
 
 @dataclass

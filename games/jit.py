@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-JITTED_PACKAGES = ("games", "protocol", "search", "net", "trainer", "play")
+JITTED_PACKAGES = ("games", "protocol", "search", "net", "trainer", "evaluation")
 """`protocol` for the constants that kernels take from it."""
 KEPT_CACHES = 4
 

@@ -163,8 +163,8 @@ class Knowledge:
 
     heuristic: Heuristic = Heuristic()
     anchors: Mapping[str, float] = field(default_factory=dict)
-    """Elo over `random` of players that never change, weak to strong; measured by `play.rating.calibrate` and
-    kept fixed. Empty: nobody has measured them yet."""
+    """Elo over `random` of players that never change, weak to strong; measured by
+    `evaluation.rating.calibrate` and kept fixed. Empty: nobody has measured them yet."""
     book: Mapping[str, str] = field(default_factory=dict)
     """Openings for matches by name: moves from the usual start, in the game's notation."""
     counted_openings: Mapping[str, str] = field(default_factory=dict)

@@ -95,7 +95,7 @@ def _fault(command: str) -> int:
 _COMMANDS = {
     "server.main": "azserver",
     "client.main": "azclient",
-    "runtime.launcher": "azrun",
+    "commands.azrun": "azrun",
 }
 
 

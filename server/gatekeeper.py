@@ -72,12 +72,12 @@ def gate_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlayS
 
 
 def gate_command(settings: GateSettings, store: WeightsStore) -> Command:
-    """Command lines of `play.gate`; other openings for each candidate."""
+    """Command lines of `evaluation.gate`; other openings for each candidate."""
     search = msgspec.json.encode(asdict(gate_settings(settings.self_play, settings.simulations)))
 
     def command(play: Play) -> list[str]:
         return [
-            *(sys.executable, "-m", "play.gate", "--game", settings.game),
+            *(sys.executable, "-m", "evaluation.gate", "--game", settings.game),
             *("--best", str(store.path(play.best))),
             *("--candidate", str(store.path(play.candidate))),
             *("--games", str(settings.games), "--share", str(settings.share)),

@@ -27,7 +27,7 @@ def test_everything_azrun_started_ends_when_it_is_killed(tmp_path: Path, stage: 
     """SIGKILL lets azrun clean up nothing: the kernel ends its descendants, importing or at work."""
     environment = marked_environment()
     command = [
-        *(sys.executable, "-m", "runtime.launcher", "--game", "tic_tac_toe", "--simulations", "4"),
+        *(sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe", "--simulations", "4"),
         *("--games", "4", "--runs", str(tmp_path), "--gpus", "cpu"),
     ]
     azrun = subprocess.Popen(

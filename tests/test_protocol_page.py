@@ -16,8 +16,8 @@ from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, Message
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES
 from server.figures import Figures as ServerFigures
+from store.sqlite import Totals
 from trainer.figures import Figures as TrainerFigures
-from trainer.store import Totals
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "protocol.md").read_text()
 

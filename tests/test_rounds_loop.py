@@ -21,12 +21,12 @@ from search.forest import Forest
 from search.leaf_batch import Evaluations, LeafBatch
 from search.pool import SearchPool
 from search.settings import resolve
+from store.reader import StoreReader
+from store.sqlite import Store
 from trainer.config import TrainerConfig
 from trainer.ingest import Job
 from trainer.intake import Intake
 from trainer.rounds import LearningInRounds, Rounds
-from trainer.store import Store
-from trainer.store_reader import StoreReader
 from trainer.verify import Expected
 
 torch.set_num_threads(1)

@@ -22,10 +22,10 @@ from runtime.exits import NOT_RETRIED, Exit, Fatal
 from runtime.log_files import LogFile
 from runtime.runs import RunFolder, write_atomically
 from server.weights import SAVE_AGAIN, WeightsStore
+from store.sqlite import Totals
 from trainer import checkpoint
 from trainer.curves import Curves
 from trainer.figures import Figures
-from trainer.store import Totals
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from runtime.stored_games import Damaged
-from runtime.stretches import Stretch
-from trainer.game_figures import figures_of_games, rounded
+from diagnostics.game_figures import figures_of_games, rounded
+from diagnostics.stretches import Stretch
+from store.rows import Damaged
+from store.sqlite import Totals
 from trainer.learning import Turn
-from trainer.store import Totals
 from trainer.train import HeldOutFigures, StepFigures
 
 OUTCOMES = {1: "first", 0: "draw", -1: "second"}
@@ -40,7 +40,7 @@ class Figures:
     probe_values: Mapping[str, float] = field(default_factory=dict)
     """What the network published last says of positions whose value is known."""
     newest_games: Mapping[str, Any] = field(default_factory=lambda: figures_of_games(Stretch(), None))
-    """What the newest games look like (`trainer.game_figures`)."""
+    """What the newest games look like (`diagnostics.game_figures`)."""
     alerts: list[str] = field(default_factory=list)
     """Signs that the run does not learn, seen now."""
     resignation: Mapping[str, float | int | None] = field(default_factory=dict)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from games.spec import Game
 from protocol.errors import Code
 from protocol.records import BadRecord, GameRecord, from_bytes, sha256
+from store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
 from trainer.ingest import Done, Job
-from trainer.store import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
 from trainer.verify import Expected, Rejection, Verifier
 
 log = logging.getLogger(__name__)

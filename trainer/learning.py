@@ -17,6 +17,7 @@ from net.architectures.network import Network
 from net.architectures.registry import named
 from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
+from store.reader import StoreReader
 from trainer import checkpoint
 from trainer.beginnings import check_heads, new_network
 from trainer.checkpoint import Progress
@@ -26,7 +27,6 @@ from trainer.optimizers import RECIPES, Recipe
 from trainer.pacing import Account, Growth
 from trainer.probes import Probes
 from trainer.sampler import Sampler
-from trainer.store_reader import StoreReader
 from trainer.train import HeldOutFigures, Learner, StepFigures, choose_device
 from trainer.window import Window
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from games.spec import Game
 from protocol.records import GameRecord
 from protocol.rounds import uid_of
+from store.reader import StoreReader
 from trainer.config import TrainerConfig
 from trainer.learning import Learning, Turn
-from trainer.store_reader import StoreReader
 
 log = logging.getLogger(__name__)
 

@@ -19,6 +19,8 @@ from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder, write_atomically
+from store.reader import StoreReader
+from store.sqlite import Store
 from trainer import checkpoint
 from trainer.beginnings import check_begins_anew
 from trainer.config import TrainerConfig
@@ -27,8 +29,6 @@ from trainer.learning import Learning
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
 from trainer.rounds import LearningInRounds, Rounds
-from trainer.store import Store
-from trainer.store_reader import StoreReader
 from trainer.verify import Expected
 
 MOST_READ = 20_000

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, TypeVarTuple
 
 from msgspec import UNSET
 
+from diagnostics.watch import Watch
 from protocol.messages import (
     AnyMessage,
     Hello,
@@ -43,7 +44,6 @@ from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run
 from trainer.server_weights import SERVER
 from trainer.train import prepare_thread
-from trainer.watch import Watch
 from trainer.weights_out import WeightsOut
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ A table holds one byte a position: plies to mate with best play, `DRAWN` or `ILL
 men, Black a bare king. Index: white king + 64 * black king + 64^2 * first man (+ 64^3 * second man).
 `white` is for White to move, `black` for Black to move. No castling, no fifty-move rule, no history.
 
-Nothing in here may call other jitted code of `play/`: the compile cache does not see a change there.
+Nothing in here may call other jitted code of other packages: the compile cache does not see a change there.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ early as can be); -n: it loses so. The sign is the result.
 
 Method: never play a move that loses at once or that lets the other side win above it; look first at
 moves that make most threats, centre first; windows as narrow as the question allows. Nothing in here
-may call other jitted code of `play/`: the compile cache does not see a change there (`games.jit`).
+may call other jitted code of other packages: the compile cache does not see a change there (`games.jit`).
 """
 
 from __future__ import annotations

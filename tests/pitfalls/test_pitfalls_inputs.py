@@ -9,14 +9,14 @@ from playouts import bits, features, legal, playouts, scalars
 from test_chess_perft import KNOWN
 
 from games import GAME_NAMES, get_game
-from play.lines import GameLine, line_of
+from games.game_history import GameHistory, line_of
 
 CHESS = get_game("chess")
 COLOUR, PLIES, CLOCK = 0, 1, 6
 """Scalar planes of chess."""
 
 
-def words_of(line: GameLine, history: int) -> np.ndarray:
+def words_of(line: GameHistory, history: int) -> np.ndarray:
     return features(line.game, line.states, line.ply + 1, history)
 
 

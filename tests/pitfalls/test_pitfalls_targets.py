@@ -14,8 +14,8 @@ from test_chess_targets import hand_made
 import client.self_play
 from bench.random_games import random_game
 from games import get_game
+from games.game_history import line_of
 from games.spec import Game, outcome_for_first_player
-from play.lines import line_of
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
 from search.leaf_batch import Leaf

@@ -13,10 +13,10 @@ from bench.random_games import random_game
 from games import get_game
 from net.weights import from_bytes
 from protocol.records import GameRecord
+from store.reader import StoreReader
+from store.sqlite import Store
 from trainer.config import TrainerConfig
 from trainer.learning import Learning, Turn
-from trainer.store import Store
-from trainer.store_reader import StoreReader
 
 torch.set_num_threads(1)
 

@@ -18,6 +18,7 @@ from net.architectures.residual import Residual
 from net.planes import PlaneShape, unpack, words_tensor
 from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
+from store.sqlite import Totals
 from trainer.auxiliary import moves_left_loss, soft_policy_loss
 from trainer.config import TrainerConfig
 from trainer.figures import Figures, scalars
@@ -25,7 +26,6 @@ from trainer.learning import Learning, recipe_of
 from trainer.loss import Targets
 from trainer.sampler import Sampler
 from trainer.samples import Samples
-from trainer.store import Totals
 from trainer.train import Learner
 from trainer.window import Window
 

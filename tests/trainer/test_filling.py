@@ -17,11 +17,11 @@ from bench.random_games import random_game
 from games import get_game
 from protocol.records import GameRecord
 from runtime.aio import Stop
+from store.reader import StoreReader
+from store.sqlite import Store
 from trainer import service
 from trainer.config import TrainerConfig
 from trainer.learning import Learning
-from trainer.store import Store
-from trainer.store_reader import StoreReader
 
 torch.set_num_threads(1)
 

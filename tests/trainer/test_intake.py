@@ -12,10 +12,10 @@ import pytest
 from bench.random_games import random_game
 from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
+from store.reader import StoreReader
+from store.sqlite import Store
 from trainer.ingest import Job
 from trainer.intake import Intake
-from trainer.store import Store
-from trainer.store_reader import StoreReader
 from trainer.verify import Expected
 
 GAME = get_game("tic_tac_toe")

@@ -14,7 +14,7 @@ from bench.random_games import random_game
 from games import get_game
 from protocol.records import GameRecord, from_bytes
 from runtime.ports import find_base_port
-from trainer.store_reader import StoreReader
+from store.reader import StoreReader
 
 AHEAD = 32
 BURST = 600

@@ -14,8 +14,8 @@ from learning_runs import GAME, fill, games, learning, stored, tensors
 from games import get_game
 from protocol.records import sha256
 from runtime.exits import Exit, Fatal
+from store.sqlite import Entry, Store
 from trainer import checkpoint
-from trainer.store import Entry, Store
 
 SETTINGS: dict[str, dict[str, object]] = {
     "as published": {},

@@ -17,9 +17,9 @@ from games import get_game
 from protocol.records import PLAYED_ON, GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
+from store.reader import StoreReader
+from store.sqlite import Store
 from trainer.run_setup import resign_threshold
-from trainer.store import Store
-from trainer.store_reader import StoreReader
 
 GAME = get_game("tic_tac_toe")
 SETTINGS = SelfPlaySettings(simulations=20, resign_value=-0.75)

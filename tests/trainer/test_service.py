@@ -23,9 +23,9 @@ from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop, first_cause
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
+from store.reader import StoreReader
 from trainer import service
 from trainer.config import TrainerConfig
-from trainer.store_reader import StoreReader
 
 torch.set_num_threads(1)
 

@@ -16,11 +16,11 @@ from games import get_game
 from protocol.records import GameRecord
 from protocol.rounds import uid_of
 from runtime.exits import Exit, Fatal
+from store.reader import StoreReader
+from store.sqlite import Store
 from trainer.config import TrainerConfig
 from trainer.learning import Learning
 from trainer.rounds import LearningInRounds, Rounds
-from trainer.store import Store
-from trainer.store_reader import StoreReader
 
 torch.set_num_threads(1)
 

@@ -1,0 +1,56 @@
+"""`azplay COMMAND`: what is done with a trained network. Each command is imported when asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+from runtime.exits import Exit, guarded
+
+COMMANDS = {
+    "uci": ("engine.uci.command", "chess engine for GUIs and match runners (UCI)"),
+    "analyse": ("engine.analysis.command", "positions in, evaluations out, as JSON lines"),
+    "match": ("evaluation.match.command", "two players against each other, with Elo and its error"),
+    "ladder": ("evaluation.rating.ladder", "a run's networks on one scale, Elo over training"),
+    "scaling": ("evaluation.rating.scaling", "Elo over simulations per move"),
+    "openings": ("evaluation.rating.openings", "common human openings in self-play over training"),
+    "games": ("report.games.command", "list, show, export, verify and count a run's games"),
+    "report": ("report.command", "one page on how a run is going, with alerts"),
+    "truth": ("evaluation.truth.command", "errors against positions whose result is known"),
+    "mistakes": ("evaluation.truth.mistakes_command", "results that a run's own games throw away"),
+    "export": ("engine.onnx_command", "a network as an ONNX model for other programs"),
+    "known": ("evaluation.truth.make", "make the known truth: solver labels, endgame tables"),
+}
+"""Name: (module with a `main() -> int` that reads sys.argv, what it is for)."""
+
+EXAMPLES = (
+    "azplay uci --weights runs/chess-tiny/weights/newest --nodes 800",
+    "azplay match net:FILE@200 alphabeta:2 --games 100",
+    "azplay ladder runs/chess-tiny",
+)
+
+
+def usage() -> str:
+    lines = ["examples:", *(f"  {example}" for example in EXAMPLES), "", "usage: azplay COMMAND [--help]", ""]
+    return "\n".join(lines + [f"  {name:10} {what}" for name, (_, what) in COMMANDS.items()])
+
+
+def _main() -> int:
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        print(usage())
+        return int(Exit.OK if len(sys.argv) > 1 else Exit.USAGE)
+    command = sys.argv[1]
+    if command not in COMMANDS:
+        print(f"azplay: unknown command {command!r}\n\n{usage()}", file=sys.stderr)
+        return int(Exit.USAGE)
+    sys.argv = [f"azplay {command}", *sys.argv[2:]]
+    return int(importlib.import_module(COMMANDS[command][0]).main())
+
+
+def main() -> int:
+    """Entry point of `azplay`."""
+    return guarded(_main)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

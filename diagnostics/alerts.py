@@ -1,0 +1,263 @@
+"""Signs that a run does not learn: what was seen, what is probably behind it, what to change.
+
+Pure: sums over games and figures of training in, alerts out. The trainer asks while it trains, `azplay
+report` afterwards. Limits are those of projects that went wrong and wrote about it (docs/report.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from diagnostics.stretches import Stretch
+from games.spec import PLY_CAP, Game
+
+SMALLEST_STRETCH = 30
+"""Games; of fewer, chance alone can say anything."""
+IN_A_ROW = 3
+"""Stretches that all have to show a collapse, and figures of training that have to show memorising."""
+DRAWS = 0.60
+"""Share of draws of a collapse."""
+DRAWN_LOSS = 0.5
+"""Cross-entropy of the value below which, with so many draws, it says little but draw."""
+THREEFOLD = 0.30
+"""Share of games that end by repetition."""
+SATURATED_VALUES = 0.10
+"""Share of values that name the result as certain."""
+WRONG_VALUES = 0.05
+"""Share of those that may be wrong; at |value| > 0.99 an honest network has less than 0.01."""
+CAPPED = 0.25
+"""Share of games cut off by the cap on their length."""
+LAG = 3.0
+"""Weights versions by which games may be behind."""
+GAP = 0.02
+"""Policy loss less the entropy of its targets, nats: what there is left to learn in the window."""
+VALUE_FELL = 0.8
+"""The value loss of memorising is below this part of what it was."""
+HELD_OUT_ROSE = 1.05
+"""The value loss on held-out games of memorising is above this part of what it was, and above the loss in
+training."""
+HELD_OUT_GAP = 0.20
+"""Nats by which the value loss on held-out games is above that in training where outcomes are known by heart.
+(Ours: 0.25 in Connect Four at 4 samples a position, 0.05 at 2.)"""
+NO_EFFECT = 0.05
+"""KL of visits and priors, nats, below which searching tells the network nothing new."""
+
+
+@dataclass(frozen=True)
+class Alert:
+    """Something that is probably wrong."""
+
+    name: str
+    seen: str
+    """With numbers."""
+    cause: str
+    change: str
+
+    @property
+    def short(self) -> str:
+        """For a line on a screen."""
+        return f"{self.name}: {self.seen}"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.seen}. Likely: {self.cause}. To change: {self.change}."
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Figures of training at some step."""
+
+    step: int
+    policy_loss: float
+    policy_entropy: float
+    """Of the targets, so that no network has a smaller policy loss on them."""
+    value_loss: float
+    held_out_value_loss: float | None = None
+    """On games never trained on; None: not known."""
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What alerts are made of."""
+
+    game: Game
+    """Where it has few positions, knowing them all is learning, and a draw is the right result."""
+    stretches: Sequence[Stretch]
+    """Oldest first."""
+    lessons: Sequence[Lesson] = ()
+    """Of the last part of training, oldest first."""
+    lag: float | None = None
+    """Weights versions that the newest games are behind, in the middle; None: not known."""
+    samples_per_position: float | None = None
+
+
+def find_alerts(signs: Signs) -> list[Alert]:
+    """All that are seen now, the gravest first."""
+    trained = [s for s in signs.stretches if s.games >= SMALLEST_STRETCH and 2 * s.untrained < s.games]
+    signs = Signs(signs.game, trained, signs.lessons, signs.lag, signs.samples_per_position)
+    checks: list[Callable[[Signs], Alert | None]] = [
+        _draw_collapse, _says_draw, _no_effect, _repetitions, _short_draws, _capped, _saturated, _stale,
+        _memorising,
+    ]  # fmt: skip
+    return [alert for check in checks if (alert := check(signs)) is not None]
+
+
+def _draw_collapse(signs: Signs) -> Alert | None:
+    recent = signs.stretches[-IN_A_ROW:]
+    collapsed = len(recent) == IN_A_ROW and all(stretch.draw_share > DRAWS for stretch in recent)
+    if signs.game.few_positions or not collapsed:
+        return None
+    least = min(stretch.draw_share for stretch in signs.stretches)
+    draws = ", ".join(f"{stretch.draw_share:.0%}" for stretch in recent)
+    return Alert(
+        "draw collapse",
+        f"{draws} draws in the last {IN_A_ROW} stretches (least so far {least:.0%}; limit {DRAWS:.0%})",
+        "the network learns that all is drawn, and so nobody tries to win; it seldom gets out by itself",
+        "first look for a bug in values or rules; then fewer steps a game (--samples-per-position), "
+        "--self-play.fpu reduction, a longer --self-play.temperature-plies, a lower --lr; do not raise the "
+        "simulations before less than 70 % are draws; or go back to a checkpoint from before it",
+    )
+
+
+def _says_draw(signs: Signs) -> Alert | None:
+    newest = signs.stretches[-1] if signs.stretches else None
+    losses = [lesson.value_loss for lesson in signs.lessons[-IN_A_ROW:]]
+    too_good = len(losses) == IN_A_ROW and max(losses) < DRAWN_LOSS
+    if signs.game.few_positions or newest is None or newest.draw_share <= DRAWS or not too_good:
+        return None
+    return Alert(
+        "value says draw",
+        f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {newest.draw_share:.0%} draws",
+        "saying draw of every position is nearly always right, so there is little left to learn from results",
+        "more decisive games first: varied openings (--self-play.random-share), --capped-value-weight 0.1, a "
+        "share of won endgames (--self-play.start-generator)",
+    )
+
+
+def _no_effect(signs: Signs) -> Alert | None:
+    recent = signs.stretches[-IN_A_ROW:]
+    known = [kl for stretch in recent if (kl := stretch.roots.mean_kl) is not None]
+    if signs.game.few_positions or len(known) < IN_A_ROW or max(known) >= NO_EFFECT:
+        return None
+    kls, roots = ", ".join(f"{kl:.3f}" for kl in known), recent[-1].roots
+    moves, differs = roots.mean_visited or 0.0, roots.differs / max(1, roots.compared)
+    return Alert(
+        "search without effect",
+        f"KL of visits and priors {kls} nats in the last {IN_A_ROW} stretches (limit {NO_EFFECT}); "
+        f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}",
+        "too few simulations for so many moves, or moves that were never tried count as lost, so that the "
+        "search follows the network; what is learned is what is known already",
+        "more --self-play.simulations or --self-play.root gumbel; --self-play.fpu reduction (an absolute one "
+        "must fit values in -1..1); more --self-play.root-noise",
+    )
+
+
+def _repetitions(signs: Signs) -> Alert | None:
+    share = signs.stretches[-1].share("threefold_repetition") if signs.stretches else 0.0
+    if share <= THREEFOLD:
+        return None
+    return Alert(
+        "repetitions",
+        f"{share:.0%} of the newest games end by threefold repetition (limit {THREEFOLD:.0%})",
+        "neither side finds progress, and moves to and fro look as good as any",
+        "a longer --self-play.temperature-plies, more --self-play.root-noise",
+    )
+
+
+def _short_draws(signs: Signs) -> Alert | None:
+    limit = signs.game.played_out_plies
+    newest = signs.stretches[-1] if signs.stretches else None
+    if newest is None or newest.mean_plies >= limit or newest.draw_share <= DRAWS:
+        return None
+    return Alert(
+        "short draws",
+        f"newest games: {newest.mean_plies:.0f} plies in the mean, {newest.draw_share:.0%} draws",
+        "games are given up as drawn before anything has happened",
+        "as for draw collapse; many different openings help most",
+    )
+
+
+def _capped(signs: Signs) -> Alert | None:
+    share = signs.stretches[-1].share(PLY_CAP) if signs.stretches else 0.0
+    if share <= CAPPED:
+        return None
+    return Alert(
+        "games cut off",
+        f"{share:.0%} of the newest games reach the cap on their length (limit {CAPPED:.0%})",
+        "won positions are not won; each such game adds a draw to very many positions",
+        "--capped-value-weight 0.1 (trainer), so that they say little about values; a smaller "
+        "--self-play.max-plies while the network is weak, so that they fill less of the window",
+    )
+
+
+def _saturated(signs: Signs) -> Alert | None:
+    newest = signs.stretches[-1] if signs.stretches else None
+    if newest is None or newest.saturated_share <= SATURATED_VALUES or newest.wrong_share <= WRONG_VALUES:
+        return None
+    return Alert(
+        "values too sure",
+        f"{newest.saturated_share:.0%} of the newest root values are beyond 0.99, and "
+        f"{newest.wrong_share:.0%} of these are wrong (limits {SATURATED_VALUES:.0%}, {WRONG_VALUES:.0%})",
+        "the value head has learned results by heart: too many steps on too few games, or too high a rate",
+        "a smaller --samples-per-position, a larger --window-positions, a lower --lr",
+    )
+
+
+def _stale(signs: Signs) -> Alert | None:
+    if signs.lag is None or signs.lag <= LAG:
+        return None
+    return Alert(
+        "old weights",
+        f"newest games are {signs.lag:.0f} weights versions behind (limit {LAG:.0f})",
+        "players do not get new weights, or weights come faster than games end",
+        "look for refused or undelivered weights in the logs of server and clients; else a larger "
+        "--publish-steps",
+    )
+
+
+def _memorising(signs: Signs) -> Alert | None:
+    lessons = list(signs.lessons)
+    if signs.game.few_positions or len(lessons) < 2 * IN_A_ROW:
+        return None
+    before, now = lessons[:-IN_A_ROW], lessons[-IN_A_ROW:]
+    value_was = sum(lesson.value_loss for lesson in before) / len(before)
+    value_is = max(lesson.value_loss for lesson in now)
+    fell = value_is < VALUE_FELL * value_was
+    seen = (fell and (_held_out_rose(before, now) or _at_the_floor(now))) or _far_from_held_out(now)
+    if not seen:
+        return None
+    reuse = (
+        "" if signs.samples_per_position is None else f", {signs.samples_per_position:.1f} samples a position"
+    )
+    return Alert(
+        "memorising",
+        f"{seen}, value loss {value_was:.2f} -> {value_is:.2f}{reuse}",
+        "the network knows the games in the window by heart; new games will surprise it",
+        "a smaller --samples-per-position (1 to 2), a larger --window-positions, or a smaller network",
+    )
+
+
+def _at_the_floor(now: Sequence[Lesson]) -> str:
+    """What is seen of a policy that has nothing left to learn, "" if it has."""
+    gap = max(lesson.policy_loss - lesson.policy_entropy for lesson in now)
+    return "" if gap >= GAP else f"policy loss only {gap:.3f} above the entropy of its targets"
+
+
+def _far_from_held_out(now: Sequence[Lesson]) -> str:
+    """What is seen of a value loss that is much higher on held-out games, "" if it is not."""
+    gaps = [one.held_out_value_loss - one.value_loss for one in now if one.held_out_value_loss is not None]
+    if len(gaps) < IN_A_ROW or min(gaps) <= HELD_OUT_GAP:
+        return ""
+    return f"value loss {min(gaps):.2f} higher on games never trained on"
+
+
+def _held_out_rose(before: Sequence[Lesson], now: Sequence[Lesson]) -> str:
+    """What is seen of a value loss that rises on held-out games, "" if it does not."""
+    was = [one.held_out_value_loss for one in before if one.held_out_value_loss is not None]
+    is_now = [one.held_out_value_loss for one in now if one.held_out_value_loss is not None]
+    if len(was) < IN_A_ROW or len(is_now) < IN_A_ROW:
+        return ""
+    mean, least = sum(was) / len(was), min(is_now)
+    if least <= HELD_OUT_ROSE * max(mean, *(lesson.value_loss for lesson in now)):
+        return ""
+    return f"value loss on games never trained on {mean:.2f} -> {least:.2f}"

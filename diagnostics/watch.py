@@ -1,0 +1,90 @@
+"""Looks for signs that the run does not learn, game by game and step by step, while it trains."""
+
+from __future__ import annotations
+
+import logging
+import statistics
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from diagnostics.alerts import IN_A_ROW, Alert, Lesson, Signs, find_alerts
+from diagnostics.game_figures import figures_of_games
+from diagnostics.stretches import Stretch
+from games.movers import Movers
+from games.spec import Game
+from protocol.records import GameRecord
+
+log = logging.getLogger(__name__)
+
+STRETCHES = 20
+"""Stretches remembered: those that count, and what there was before."""
+LESSONS = 10 * IN_A_ROW
+"""Figures of training remembered."""
+LESSON_STEPS = 20
+"""Steps between two figures of training that are compared."""
+NEWEST_GAMES = 100
+"""Games whose weights are compared with the newest ones."""
+
+
+class Watch:
+    """What was seen of late. `games_per_stretch` 0 sees nothing."""
+
+    def __init__(self, game: Game, games_per_stretch: int) -> None:
+        self._game = game
+        self._size = games_per_stretch
+        self._movers = Movers(game)
+        self._open = Stretch()
+        self._stretches: deque[Stretch] = deque(maxlen=STRETCHES)
+        self._lessons: deque[Lesson] = deque(maxlen=LESSONS)
+        self._lags: deque[int] = deque(maxlen=NEWEST_GAMES)
+        self._told: dict[str, Alert] = {}
+
+    def on_games(self, records: Iterable[GameRecord], newest_version: int) -> None:
+        """Games that were stored just now, when the server had weights `newest_version`."""
+        if not self._size:
+            return
+        for record in records:
+            self._open.add(record, self._movers(record.start, record.actions))
+            self._lags.append(max(0, newest_version - int(record.versions.max())))
+            if self._open.games == self._size:
+                self._stretches.append(self._open)
+                self._open = Stretch()
+
+    def figures(self) -> dict[str, Any]:
+        """What the newest full stretch of games looks like (before there is one: the one begun)."""
+        stretch = self._stretches[-1] if self._stretches else self._open
+        return figures_of_games(stretch, self.lag)
+
+    @property
+    def lag(self) -> float | None:
+        """Weights versions that the newest games are behind, in the middle; None for want of games."""
+        return statistics.median(self._lags) if len(self._lags) == NEWEST_GAMES else None
+
+    def alerts(self, figures: Mapping[str, Any]) -> list[str]:
+        """Short texts of what is seen now. What has come or gone since the last call is logged.
+
+        figures  the trainer's, with the keys of docs/protocol.md
+        """
+        if not self._size:
+            return []
+        self._note(figures)
+        signs = Signs(
+            self._game, list(self._stretches), list(self._lessons), self.lag, figures["samples_per_position"]
+        )
+        found = {alert.name: alert for alert in find_alerts(signs)}
+        for name, alert in found.items():
+            if name not in self._told:
+                log.warning("ALERT %s", alert)
+        for name in self._told.keys() - found.keys():
+            log.info("alert over: %s", name)
+        self._told = found
+        return [alert.short for alert in found.values()]
+
+    def _note(self, figures: Mapping[str, Any]) -> None:
+        """Remember the figures of training if there have been steps enough since the last ones."""
+        last = self._lessons[-1].step if self._lessons else -LESSON_STEPS
+        if figures["policy_loss"] is not None and figures["step"] - last >= LESSON_STEPS:
+            policy, entropy, value = (figures[n] for n in ("policy_loss", "policy_entropy", "value_loss"))
+            held_out = figures.get("held_out_value_loss")
+            self._lessons.append(Lesson(figures["step"], policy, entropy, value, held_out))

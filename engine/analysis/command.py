@@ -1,0 +1,125 @@
+"""`azplay analyse`: JSON lines on standard input, JSON lines on standard output."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.config import load
+from runtime.exits import Exit, Fatal
+
+if TYPE_CHECKING:
+    from engine.analysis.service import Counts
+    from engine.nets import LoadedNet
+    from runtime.aio import Stop
+
+EXAMPLES = (
+    """echo '{"id": 1, "moves": ["e2e4"]}' | azplay analyse --weights FILE.safetensors""",
+    "azplay analyse --weights FILE.safetensors --simulations 0 < positions.jsonl > policy.jsonl",
+    """echo '{"id": 1, "moves": ["4", "4"]}' | azplay analyse --game connect_four""",
+)
+
+
+@dataclass(frozen=True)
+class AnalyseConfig:
+    """Positions in, evaluations out, one JSON object a line; docs/analysis.md has all fields."""
+
+    game: str = ""
+    """Its name, as listed above; empty is the network's game (without --weights: chess)."""
+    weights: Path | None = None
+    """Network (a .safetensors file, such as those in runs/NAME/weights). Without it, an untrained one."""
+    simulations: int = 800
+    """Simulations for lines that do not say how many (AlphaZero: 800); 0 asks the network alone."""
+    search: str = ""
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the
+    self-play of the run that the weights lie in, puct if they lie in none. Never with noise."""
+    device: str = "cpu"
+    """cpu, cuda or cuda:N."""
+    in_flight: int = 0
+    """Positions worked on at once; 0 keeps the batches of the device full (3 times its best batch)."""
+    threads: int = 0
+    """CPU threads of the network; 0: one a core."""
+    net: str = "tiny"
+    """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
+    seed: int = 0
+    """Seed of the untrained network."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(
+        AnalyseConfig, command="azplay analyse", examples=EXAMPLES, description=AnalyseConfig.__doc__ or ""
+    )
+    _check(config)
+    from engine.nets import load_net  # imports torch: not on the way to --help
+
+    net = load_net(
+        config.weights,
+        config.game,
+        device=config.device,
+        threads=config.threads,
+        preset=config.net,
+        seed=config.seed,
+    )
+    if config.weights is None:
+        _say(f"no --weights: an untrained {config.net} network for {net.game.name} answers")
+    try:
+        _analyse(config, net)
+    finally:
+        net.close()
+    return int(Exit.OK)
+
+
+def _check(config: AnalyseConfig) -> None:
+    from search.settings import MAX_SIMULATIONS
+
+    if not 0 <= config.simulations <= MAX_SIMULATIONS:
+        raise Fatal(
+            f"--simulations is {config.simulations}, but must lie between 0 and {MAX_SIMULATIONS}",
+            Exit.CONFIG,
+        )
+    if config.in_flight < 0 or config.threads < 0:
+        raise Fatal("--in-flight and --threads must not be negative; 0 chooses", Exit.CONFIG)
+
+
+def _analyse(config: AnalyseConfig, net: LoadedNet) -> None:
+    from engine.analysis.admission import positions_in_flight
+    from engine.analysis.position import Analyst
+    from engine.analysis.service import Service
+    from engine.search_choice import search_for, search_name
+    from runtime import aio
+
+    search = search_for(config.search, net.game, config.weights)
+    _say(f"search {search_name(search)}")
+    service = Service(
+        Analyst.of(net.game, net.evaluator, net.history, search),
+        in_flight=positions_in_flight(config.in_flight, net.target_rows),
+        simulations=config.simulations,
+    )
+
+    async def serve(stop: Stop) -> None:
+        stop.waits_for = "positions in flight"
+        try:
+            await service.run(sys.stdin.fileno(), sys.stdout.fileno(), stop)
+        except* OSError as errors:
+            raise Fatal(f"cannot write the answers: {aio.first_cause(errors)}", Exit.DISK) from errors
+
+    began = time.perf_counter()
+    aio.run(serve)
+    _say(_summary(service.counts, net, time.perf_counter() - began))
+
+
+def _summary(counts: Counts, net: LoadedNet, seconds: float) -> str:
+    evaluator = net.evaluator
+    return (
+        f"{counts.answers} positions and {counts.errors} errors in {seconds:.1f} s: "
+        f"{counts.answers / seconds:,.0f} positions/s, {evaluator.rows / seconds:,.0f} evals/s, "
+        f"mean batch {evaluator.rows / max(1, evaluator.batches):.0f} of {net.target_rows}"
+    )
+
+
+def _say(text: str) -> None:
+    print(f"azplay analyse: {text}", file=sys.stderr, flush=True)

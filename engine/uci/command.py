@@ -1,0 +1,98 @@
+"""`azplay uci`: the network as a chess engine for GUIs and match runners. docs/engine.md."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from runtime import aio, config
+
+if TYPE_CHECKING:
+    from engine.uci.driver import Driver
+
+
+@dataclass(frozen=True)
+class UciConfig:
+    """Settings of `azplay uci`. The GUI can change most of them by options."""
+
+    weights: Path | None = None
+    """Network (.safetensors); none: an untrained one, which plays nonsense by the rules."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where the network runs (option Backend)."""
+    threads: int = 0
+    """CPU threads of the network; 0: one a core (option Threads)."""
+    hash: int = 256
+    """MiB of the search tree (option Hash)."""
+    leaves: int = 0
+    """Positions evaluated together at most; 0: what the device likes (option MinibatchSize)."""
+    nodes: int = 0
+    """Simulations of every move for which the GUI does not name a number; 0: no bound."""
+    preset: str = "tiny"
+    """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
+    seed: int = 0
+    """Of the untrained network, and of moves drawn with option Temperature."""
+
+
+EXAMPLES = (
+    "azplay uci --weights runs/chess-tiny/weights/newest",
+    "azplay uci --weights FILE --nodes 800            (plays 800 simulations a move)",
+    "azplay uci                                       (an untrained network, to try the GUI)",
+)
+
+
+def main() -> int:
+    """Speak UCI on standard input and output until `quit`."""
+    settings = config.load(
+        UciConfig,
+        command="azplay uci",
+        examples=EXAMPLES,
+        description="A chess engine that speaks UCI on standard input and output.",
+    )
+
+    async def engine(stop: aio.Stop) -> None:
+        await _serve(settings, stop)
+
+    aio.run(engine)
+    return 0
+
+
+async def _serve(settings: UciConfig, stop: aio.Stop) -> None:
+    from engine.uci.driver import Driver
+    from engine.uci.input import LONGEST, read_lines
+    from engine.uci.machine import UciEngine
+    from engine.uci.options import Options, Setup
+    from engine.uci.thinker import GAME, prepare
+    from games import get_game
+    from runtime.weights_files import short_name
+
+    setup = Setup(
+        weights=str(settings.weights or ""),
+        backend=settings.device,
+        threads=settings.threads,
+        hash_mib=settings.hash,
+        leaves=settings.leaves,
+    )
+    name = (
+        f"azselfplay {short_name(settings.weights) if settings.weights else f'untrained {settings.preset}'}"
+    )
+    engine = UciEngine(get_game(GAME), name, Options(setup), settings.nodes)
+    driver = Driver(engine, lambda wanted: prepare(wanted, settings.preset, settings.seed), _say)
+    lines: asyncio.Queue[str | None] = asyncio.Queue(maxsize=256)
+    read_lines(sys.stdin.fileno(), lines, f"line-of-more-than-{LONGEST}-bytes")
+    async with asyncio.TaskGroup() as group:
+        watch = group.create_task(_end_on_signal(stop, driver))
+        await driver.run(lines)
+        watch.cancel()
+
+
+async def _end_on_signal(stop: aio.Stop, driver: Driver) -> None:
+    await stop.finishing.wait()
+    driver.end()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,129 @@
+"""The engine as a process: lines from a queue, orders of the state machine, one search task at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterable
+from typing import TypeVar, cast
+
+from engine.uci.machine import Action, Prepare, Quit, Say, SetDeadline, Start, StopSearch, UciEngine
+from engine.uci.options import Setup
+from engine.uci.thinker import Thinker, Thinking
+from runtime.exits import Fatal
+
+T = TypeVar("T")
+
+PATIENCE = 1.0
+"""Seconds of preparation after which people are told what takes so long."""
+PREPARING = "info string loading the network and compiling rules and search: up to a minute the first time"
+
+
+class Driver:
+    """Carries out what `engine` orders. `prepare` makes a Thinker and runs in a thread."""
+
+    def __init__(
+        self, engine: UciEngine, prepare: Callable[[Setup], Thinker], say: Callable[[str], None]
+    ) -> None:
+        self._engine = engine
+        self._prepare = prepare
+        self._say = say
+        self._thinker: Thinker | None = None
+        self._thinking: Thinking | None = None
+        self._over = asyncio.Event()
+        self._preparation: asyncio.Task[None] | None = None
+
+    async def run(self, lines: asyncio.Queue[str | None]) -> None:
+        """Until `quit` or the end of input (None), when all before it is answered, or until `end`.
+
+        Fatal if the set-up that the command line asks for fails.
+        """
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            reading = group.create_task(self._read(lines))
+            await self._over.wait()
+            reading.cancel()
+            if self._preparation is not None:
+                self._preparation.cancel()
+            if self._thinking is not None:
+                self._thinking.stop()
+        if self._thinker is not None:
+            self._thinker.close()
+
+    def end(self) -> None:
+        """End now; a search under way still says its best move."""
+        self._over.set()
+
+    async def _read(self, lines: asyncio.Queue[str | None]) -> None:
+        loop = asyncio.get_running_loop()
+        while (line := await lines.get()) is not None:
+            self._carry_out(self._engine.feed(line, loop.time()))
+        self._carry_out(self._engine.feed("quit", loop.time()))
+
+    def _carry_out(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Say):
+                self._say(action.text)
+            elif self._over.is_set():
+                continue
+            elif isinstance(action, Prepare):
+                self._preparation = self._group.create_task(self._make_ready(action.setup))
+            elif isinstance(action, Start):
+                self._thinking = Thinking(action.request)
+                self._group.create_task(self._think(self._thinking))
+            elif isinstance(action, StopSearch) and self._thinking is not None:
+                self._thinking.stop()
+            elif isinstance(action, SetDeadline) and self._thinking is not None:
+                self._thinking.set_deadline(action.until)
+            elif isinstance(action, Quit):
+                self.end()
+
+    async def _think(self, thinking: Thinking) -> None:
+        assert self._thinker is not None, "the machine prepares before it starts"
+        best = await self._thinker.think(thinking, self._say)
+        self._thinking = None
+        self._carry_out(self._engine.searched(best))
+
+    async def _make_ready(self, setup: Setup) -> None:
+        patience = asyncio.get_running_loop().call_later(PATIENCE, self._say, PREPARING)
+        try:
+            thinker = await in_thread(lambda: self._prepare(setup))
+        except Fatal as error:
+            if self._thinker is None and setup == self._engine.first_setup:
+                raise
+            self._preparation = None
+            self._carry_out(self._engine.preparation_failed(str(error)))
+            return
+        finally:
+            patience.cancel()
+        if self._thinker is not None:
+            self._thinker.close()
+        self._thinker, self._preparation = thinker, None
+        self._carry_out(self._engine.prepared(setup))
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """`work()` in a thread of its own that does not hold up the end of the process."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(cast(T, result))
+
+    def body() -> None:
+        result, failure = None, None
+        try:
+            result = work()
+        except BaseException as error:
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(tell, result, failure)
+
+    threading.Thread(target=body, name="preparation", daemon=True).start()
+    return await done

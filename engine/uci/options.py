@@ -1,0 +1,114 @@
+"""The engine's options: one frozen dataclass, the lines that announce it, and the checks on what is set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.uci.protocol import shown
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What takes a while to change: network and tree are made anew."""
+
+    weights: str = ""
+    """File; empty: an untrained network."""
+    backend: str = "cpu"
+    threads: int = 0
+    """That compute on a CPU; 0: one a core."""
+    hash_mib: int = 256
+    """Memory of the tree."""
+    leaves: int = 0
+    """In flight at most; 0: what the device likes."""
+
+
+@dataclass(frozen=True)
+class Options:
+    setup: Setup = Setup()
+    multi_pv: int = 1
+    show_wdl: bool = False
+    analyse_mode: bool = False
+    ponder: bool = False
+    """That the GUI may ponder; changes nothing here."""
+    overhead_ms: int = 30
+    """Lost between engine and GUI on each move."""
+    temperature: int = 0
+    """Percent: moves are drawn from visits ** (100 / temperature); 0 plays the best."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One UCI option: the field of Options or Setup that it sets, and its range."""
+
+    name: str
+    field: str
+    kind: str
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+
+
+SPECS = (
+    Spec("WeightsFile", "weights", "string"),
+    Spec("Backend", "backend", "combo", choices=("cpu", "cuda")),
+    Spec("Threads", "threads", "spin", 0, 512),
+    Spec("Hash", "hash_mib", "spin", 1, 262_144),
+    Spec("MinibatchSize", "leaves", "spin", 0, 1024),
+    Spec("MultiPV", "multi_pv", "spin", 1, 218),
+    Spec("UCI_ShowWDL", "show_wdl", "check"),
+    Spec("UCI_AnalyseMode", "analyse_mode", "check"),
+    Spec("Ponder", "ponder", "check"),
+    Spec("Move Overhead", "overhead_ms", "spin", 0, 10_000),
+    Spec("Temperature", "temperature", "spin", 0, 1000),
+)
+BY_NAME: Mapping[str, Spec] = {spec.name.lower(): spec for spec in SPECS}
+_IN_SETUP = frozenset(Setup.__dataclass_fields__)
+
+
+def announced(options: Options) -> list[str]:
+    """The `option` lines, with the values of now as defaults."""
+    return [_line(spec, _value(options, spec)) for spec in SPECS]
+
+
+def changed(options: Options, name: str, text: str) -> Options:
+    """The options after a setoption. ValueError says what is wrong with it."""
+    spec = BY_NAME.get(name.lower())
+    if spec is None:
+        raise ValueError(f"unknown option {shown(name)}; known: {', '.join(spec.name for spec in SPECS)}")
+    change: dict[str, Any] = {spec.field: _parsed(spec, text)}
+    if spec.field in _IN_SETUP:
+        return replace(options, setup=replace(options.setup, **change))
+    return replace(options, **change)
+
+
+def _value(options: Options, spec: Spec) -> Any:
+    return getattr(options.setup if spec.field in _IN_SETUP else options, spec.field)
+
+
+def _line(spec: Spec, value: Any) -> str:
+    default = str(value).lower() if spec.kind == "check" else str(value) or "<empty>"
+    line = f"option name {spec.name} type {spec.kind} default {default}"
+    if spec.kind == "spin":
+        line += f" min {spec.low} max {spec.high}"
+    return line + "".join(f" var {choice}" for choice in spec.choices)
+
+
+def _parsed(spec: Spec, text: str) -> Any:
+    if spec.kind == "string":
+        return "" if text == "<empty>" else text
+    if spec.kind == "check":
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"option {spec.name} is true or false, not {shown(text)}")
+        return text.lower() == "true"
+    if spec.kind == "combo":
+        if text not in spec.choices:
+            raise ValueError(f"option {spec.name} is one of {', '.join(spec.choices)}, not {shown(text)}")
+        return text
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
+        raise ValueError(f"option {spec.name} is a whole number, not {shown(text)}")
+    if not spec.low <= int(text) <= spec.high:
+        raise ValueError(f"option {spec.name} lies between {spec.low} and {spec.high}, not {int(text)}")
+    return int(text)

@@ -1,0 +1,50 @@
+"""The position that a GUI has set: a line of moves that goes on where the new one extends the old."""
+
+from __future__ import annotations
+
+from engine.uci.protocol import Position, shown
+from games.game_history import GameHistory
+from games.spec import Game
+
+MOST_PLIES = 6_000
+"""Moves of one game. The longest tournament game had 538."""
+
+
+class OpenLine(GameHistory):
+    """A game that goes on after a draw: whether to claim it is the business of the GUI, not of the engine."""
+
+    def play(self, action: int) -> None:
+        """Play an action. ValueError if it is not legal."""
+        if action not in self.legal_actions():
+            raise ValueError(f"action {action} is not legal here")
+        self._append(action)
+
+
+class Board:
+    """The newest position that was accepted."""
+
+    def __init__(self, game: Game) -> None:
+        self.game = game
+        self.line = OpenLine(game)
+        self._moves: tuple[str, ...] = ()
+
+    def set(self, position: Position) -> None:
+        """Take a position. ValueError, and the old one stays, if it is impossible or a move is not legal."""
+        if len(position.moves) > MOST_PLIES:
+            raise ValueError(f"a game of {len(position.moves)} moves; at most {MOST_PLIES} are taken")
+        known = len(self._moves)
+        if position.fen == self.line.start and position.moves[:known] == self._moves:
+            self._extend(self.line, position.moves, known)
+        else:
+            line = OpenLine(self.game, position.fen)
+            self._extend(line, position.moves, 0)
+            self.line = line
+        self._moves = position.moves
+
+    def _extend(self, line: OpenLine, moves: tuple[str, ...], known: int) -> None:
+        try:
+            for number in range(known, len(moves)):
+                line.play_text(moves[number])
+        except ValueError as error:
+            del line.actions[known:]
+            raise ValueError(f"move {number + 1}, {shown(moves[number])}: {error}") from error

@@ -1,0 +1,146 @@
+"""`azplay match A B`: two players against each other, with Elo and its error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from evaluation.match.kinds import KINDS
+from runtime.config import load
+from runtime.exits import Exit, Fatal
+
+if TYPE_CHECKING:
+    from evaluation.match.runner import ClockSettings
+    from evaluation.match.sprt import Sprt
+    from games.spec import Game
+
+EXAMPLES = (
+    "azplay match net:runs/chess-tiny/weights/newest@200 alphabeta:2 --games 100 --concurrent 32",
+    "azplay match net:NEW.safetensors@400 net:OLD.safetensors@400 --games 2000 --sprt 0,10 --concurrent 64",
+    "azplay match 'uci:stockfish?nodes=1000&Skill Level=3' alphabeta:3 --games 20 --pgn games.pgn",
+)
+
+
+@dataclass(frozen=True)
+class MatchConfig:
+    """Settings of `azplay match`; A and B come before them."""
+
+    game: str = ""
+    """Its name, as listed above; not said: the game of A's or B's weights file, else chess."""
+    games: int = 100
+    """Games at most, rounded up to whole pairs: each opening is played twice, colours swapped."""
+    concurrent: int = 16
+    """Games at once. Networks batch over them (64 or more is worth having on a GPU); with a clock, no more
+    than there are cores."""
+    openings: str = "auto"
+    """auto (the game's well-known ones, then random), start, book, random:PLIES, or a file of FEN,
+    EPD or moves."""
+    seed: int = 1
+    """Of random openings and of what is random in players."""
+    max_plies: int = 0
+    """Length at which a game is a draw; 0 takes the game's (chess 512)."""
+    clock: str = ""
+    """SECONDS+INCREMENT for each side, such as 10+0.1; players other than UCI engines do not look at it, but
+    lose on it. Not said: no clock."""
+    sprt: str = ""
+    """ELO0,ELO1: stop as soon as one of the two is accepted at 5 % error, such as 0,10."""
+    win_plies: int = 0
+    """Adjudicate a win when both players agree on it, at 0.95 or more, for so many plies; 0: never."""
+    draw_plies: int = 0
+    """Adjudicate a draw when all values are within 0.02 for so many plies, from ply 80; 0: never."""
+    tables: bool = False
+    """End a game by the game's endgame tables (chess: KQK, KRK, KPK, KBNK)."""
+    device: str = "cpu"
+    """Of networks: cpu, cuda, cuda:1."""
+    threads: int = 0
+    """CPU threads of a network; 0: all."""
+    pgn: str = ""
+    """File for the games as PGN, where the game has it, in the order they end; overwritten."""
+    moves: str = ""
+    """File for the games as JSON lines (any game); overwritten."""
+    json: bool = False
+    """Print the result as one JSON object instead of a table."""
+
+
+def main() -> int:
+    """Entry point of `azplay match`."""
+    arguments = sys.argv[1:]
+    specs: list[str] = []
+    while arguments and not arguments[0].startswith("-") and len(specs) < 2:
+        specs.append(arguments.pop(0))
+    players = "\n".join(f"  {kind}" for kind in KINDS)
+    config = load(
+        MatchConfig,
+        arguments,
+        command="azplay match A B",
+        examples=EXAMPLES,
+        description=f"Play A against B. Players:\n\n{players}",
+    )
+    if len(specs) != 2:
+        raise Fatal("say who plays: azplay match A B [settings]; --help lists players", Exit.USAGE)
+    return _match(config, (specs[0], specs[1]))
+
+
+def _match(config: MatchConfig, specs: tuple[str, str]) -> int:
+    from evaluation.match.event import Match
+    from runtime import aio
+
+    game = _game(config, specs)
+    match = Match(config, specs, game, _sprt(config.sprt), _clock(config.clock))
+    aio.run(match.run)
+    result = match.report()
+    from evaluation.match.report import as_json, table
+
+    print(json.dumps(as_json(result)) if config.json else table(result))
+    return int(Exit.OK)
+
+
+def _game(config: MatchConfig, specs: tuple[str, str]) -> Game:
+    """The game that is named, or that the first network is for, or the usual one."""
+    from games import get_game
+    from games.names import DEFAULT_GAME
+
+    try:
+        return get_game(config.game or _game_of_nets(specs) or DEFAULT_GAME)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+
+
+def _game_of_nets(specs: tuple[str, str]) -> str:
+    files = [spec.partition(":")[2] for spec in specs if spec.partition(":")[0] in ("net", "policy")]
+    if not files:
+        return ""
+    from pathlib import Path
+
+    from net.weights import BadWeights, read_meta
+
+    file = Path(files[0].rpartition("@")[0] or files[0])
+    try:
+        return read_meta(file.read_bytes()).game
+    except (BadWeights, OSError) as error:
+        raise Fatal(f"{file} cannot be used: {error}", Exit.BAD_DATA) from error
+
+
+def _sprt(text: str) -> Sprt | None:
+    from evaluation.match.sprt import Sprt
+
+    try:
+        elo0, elo1 = (float(word) for word in text.split(",")) if text else (0.0, 0.0)
+        return Sprt(elo0, elo1) if text else None
+    except ValueError as error:
+        raise Fatal(f"--sprt {text}: {error}; it is ELO0,ELO1 such as 0,10", Exit.CONFIG) from error
+
+
+def _clock(text: str) -> ClockSettings | None:
+    from evaluation.match.runner import ClockSettings
+
+    base, _, increment = text.partition("+")
+    try:
+        settings = ClockSettings(float(base), float(increment or 0)) if text else None
+    except ValueError as error:
+        raise Fatal(f"--clock {text}: it is SECONDS+INCREMENT such as 10+0.1", Exit.CONFIG) from error
+    if settings is not None and not (settings.base > 0 and settings.increment >= 0):
+        raise Fatal(f"--clock {text}: the time must be more than 0", Exit.CONFIG)
+    return settings

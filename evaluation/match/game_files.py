@@ -1,0 +1,99 @@
+"""Games of a match as files, written as they end: PGN where the game has it, JSON lines for any game."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TextIO
+
+from evaluation.match.runner import FAILURE, TIME, PlayedGame
+from games.game_history import GameHistory
+from games.knowledge import PgnWriter, knowledge_of
+from games.spec import Game
+from runtime.exits import Exit, Fatal
+
+RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
+
+
+def line_of_played(game: Game, played: PlayedGame) -> GameHistory:
+    """The positions of a played game."""
+    line = GameHistory(game, played.start, max(len(played.actions) + 1, game.max_plies))
+    for action in played.actions:
+        line.play(action)
+    return line
+
+
+def to_pgn(game: Game, write: PgnWriter, played: PlayedGame, event: str) -> str:
+    """A game as PGN with the seven tags and how it ended."""
+    tags = {
+        "Event": event,
+        "White": played.first,
+        "Black": played.second,
+        "Result": RESULTS[played.outcome],
+        "Opening": played.opening,
+        "PlyCount": str(played.plies),
+        "Termination": _termination(played),
+    }
+    moves = [(move, "") for move in line_of_played(game, played).moves_text()]
+    ending = played.reason + (f": {played.detail}" if played.detail else "")
+    return write(tags, played.start, moves, ending) + "\n\n"
+
+
+def _termination(played: PlayedGame) -> str:
+    """PGN's own words (standard section 9.8.1)."""
+    return {FAILURE: "abandoned", TIME: "time forfeit"}.get(
+        played.reason, "adjudication" if "adjudicated" in played.reason else "normal"
+    )
+
+
+def to_json_line(game: Game, played: PlayedGame) -> str:
+    """A game of any kind with its moves in the game's notation, and its score where there is one."""
+    line = line_of_played(game, played)
+    score = {} if game.score is None else {"score": game.score(line.state)}
+    return json.dumps(
+        {
+            "first": played.first,
+            "second": played.second,
+            "outcome": played.outcome,
+            **score,
+            "reason": played.reason,
+            "plies": played.plies,
+            "opening": played.opening,
+            "start": played.start,
+            "moves": line.moves_text(),
+            "failed": played.failed,
+            "detail": played.detail,
+        },
+        ensure_ascii=False,
+    )
+
+
+class GameFiles:
+    """The files of one match, opened before it starts: Fatal(DISK) for a path that cannot be written."""
+
+    def __init__(self, game: Game, pgn: str, moves: str, event: str) -> None:
+        write = knowledge_of(game).pgn
+        if pgn and write is None:
+            raise Fatal(f"{game.name} has no PGN; write its games with --moves FILE", Exit.CONFIG)
+        self._game, self._as_pgn = game, write
+        self._event = event
+        self._pgn = _opened(pgn)
+        self._moves = _opened(moves)
+
+    def write(self, played: PlayedGame) -> None:
+        if self._pgn is not None and self._as_pgn is not None:
+            print(to_pgn(self._game, self._as_pgn, played, self._event), end="", file=self._pgn, flush=True)
+        if self._moves is not None:
+            print(to_json_line(self._game, played), file=self._moves, flush=True)
+
+    def close(self) -> None:
+        for file in (self._pgn, self._moves):
+            if file is not None:
+                file.close()
+
+
+def _opened(path: str) -> TextIO | None:
+    try:
+        return Path(path).open("w", encoding="utf-8") if path else None
+    except OSError as error:
+        raise Fatal(f"{path} cannot be written: {error.strerror}", Exit.DISK) from error

@@ -1,0 +1,98 @@
+"""Players with a network. All games of the process share one batching evaluator per weights file."""
+# ruff: noqa: ARG002
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from engine.nets import LoadedNet
+from evaluation.match.player import Choice, Clock, Seat
+from games.game_history import GameHistory
+from protocol.settings import SelfPlaySettings
+from search.evaluation_settings import FOR_EVALUATION
+from search.evaluator import evaluate
+from search.leaf_batch import LeafBatch
+from search.mcts import search
+from search.moves import choose_action
+from search.pool import SearchPool
+from search.settings import resolve
+from search.tree import SearchTree, tree_for
+
+
+class NetPlayer:
+    """Searches with `simulations` a move (0: plays the policy's first choice, no search).
+
+    No root noise, the most visited move unless the search says another (under a Gumbel root: the winner of
+    the halving), the tree kept from move to move unless it says no (under a Gumbel root: never).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        net: LoadedNet,
+        simulations: int,
+        release: Callable[[], None] = lambda: None,
+        search: SelfPlaySettings | None = None,
+    ) -> None:
+        """`search`: see `engine.search_choice.search_for`; the default is PUCT."""
+        self.name = name
+        self.net = net
+        self.simulations = simulations
+        self._release = release
+        self._search = search or FOR_EVALUATION
+
+    def settings(self, max_plies: int) -> SelfPlaySettings:
+        """How it searches in games of at most `max_plies`."""
+        settings = replace(
+            self._search,
+            simulations=max(1, self.simulations),
+            history=self.net.history,
+            max_plies=max_plies,
+        )
+        return resolve(settings, self.net.game)
+
+    async def sit_down(self, seed: int) -> Seat:
+        return NetSeat(self)
+
+    async def close(self) -> None:
+        self._release()
+
+
+class NetSeat:
+    """One game: a tree that follows the line."""
+
+    def __init__(self, player: NetPlayer) -> None:
+        self._player = player
+        self._line: GameHistory | None = None
+        self._tree: SearchTree | None = None
+        self._followed: list[int] = []
+        self._rng = np.random.default_rng(0)  # nothing is drawn from it: no noise, no temperature
+
+    def _follow(self, line: GameHistory) -> SearchTree:
+        """Bring the tree to the line's position: forward if it can, else from the start."""
+        tree = self._tree
+        if tree is None or line is not self._line or line.actions[: len(self._followed)] != self._followed:
+            settings = self._player.settings(line.max_plies)
+            tree = tree_for(self._player.net.game, settings, self._rng)
+            tree.reset(line.states[0])
+            self._tree, self._line, self._followed = tree, line, []
+        for action in line.actions[len(self._followed) :]:
+            tree.advance(action)
+            self._followed.append(action)
+        return tree
+
+    async def choose(self, line: GameHistory, clock: Clock | None = None) -> Choice:
+        tree, evaluator = self._follow(line), self._player.net.evaluator
+        if not self._player.simulations:
+            leaf = tree.root_leaf()
+            answer = await evaluate(evaluator, LeafBatch.of(leaf))
+            return Choice(int(leaf.actions[np.argmax(answer.priors)]), float(answer.values[0]), 1)
+        result = await search(tree, SearchPool(tree.forest, evaluator))
+        best = choose_action(result, tree.ply, tree.settings, self._rng)
+        return Choice(best, result.value, self._player.simulations)
+
+    async def close(self) -> None:
+        """The evaluator belongs to the player."""

@@ -1,0 +1,132 @@
+"""Openings: where the games of a match begin. Each is played twice, colours swapped.
+
+Two deterministic players play one game over and over from one start; openings make the games differ, and
+playing each from both sides takes out what an opening is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from games.game_history import GameHistory, line_of
+from games.knowledge import knowledge_of
+from games.spec import Game
+from runtime.exits import Exit, Fatal
+
+RANDOM_PLIES = 4
+"""Of `random` when no number is given, and of `auto` after the book."""
+MISSES = 500
+"""Random lines in a row that lead nowhere new before we say there are no more."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A start position and the first moves."""
+
+    id: str
+    start: str = ""
+    """In the game's notation; "" is the usual start."""
+    actions: tuple[int, ...] = ()
+
+    def line(self, game: Game, max_plies: int = 0) -> GameHistory:
+        """The game after the opening."""
+        line = GameHistory(game, self.start, max_plies)
+        for action in self.actions:
+            line.play(action)
+        return line
+
+
+def random_openings(game: Game, count: int, plies: int, seed: int, start: str = "") -> list[Opening]:
+    """Up to `count` random legal lines of `plies` moves to distinct positions in which the game goes on.
+
+    The same seed gives the same openings, and fewer of them the first ones. Fewer come back where the game
+    has no more (Connect Four after one ply: 7).
+    """
+    rng = np.random.default_rng([seed, plies])
+    seen: set[bytes] = set()
+    openings: list[Opening] = []
+    misses = 0
+    while len(openings) < count and misses < MISSES:
+        misses += 1
+        line = GameHistory(game, start)
+        while line.ply < plies and line.end_reason() is None:
+            line.play(int(rng.choice(line.legal_actions())))
+        if line.end_reason() is None and line.state.tobytes() not in seen:
+            misses = 0
+            seen.add(line.state.tobytes())
+            moves = " ".join(line.moves_text())
+            openings.append(Opening(f"random-{len(openings) + 1}: {moves}", start, tuple(line.actions)))
+    return openings
+
+
+def book_openings(game: Game) -> list[Opening]:
+    """The built-in openings of a game; most games have none."""
+    return [
+        Opening(name, "", tuple(line_of(game, "", moves.split()).actions))
+        for name, moves in knowledge_of(game).book.items()
+    ]
+
+
+def openings_from_file(game: Game, path: Path) -> list[Opening]:
+    """One opening a line: a start position (chess: FEN or EPD), or moves from the usual start.
+
+    A line whose first word has a `/` in it is a position, and moves may follow a `|`. Empty lines and what
+    follows `#` are left out. Fatal(BAD_DATA) names the line that cannot be read.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise Fatal(f"the openings in {path} cannot be read: {error}", Exit.BAD_DATA) from error
+    openings = []
+    for number, text in enumerate(lines, 1):
+        words = text.partition("#")[0].strip()
+        if words:
+            try:
+                openings.append(_opening_of(game, words, f"{path.name}:{number}"))
+            except ValueError as error:
+                raise Fatal(f"{path} line {number}: {error}", Exit.BAD_DATA) from error
+    if not openings:
+        raise Fatal(f"there is no opening in {path}", Exit.BAD_DATA)
+    return openings
+
+
+def _opening_of(game: Game, text: str, name: str) -> Opening:
+    start, _, moves = text.partition("|") if "/" in text.split()[0] else ("", "", text)
+    start = knowledge_of(game).read_start(start)
+    line = line_of(game, start, moves.split())
+    if line.end_reason() is not None:
+        raise ValueError(f"the game is over before it begins ({line.end_reason()})")
+    return Opening(name, start, tuple(line.actions))
+
+
+def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:
+    """`count` openings from `source`: auto, start, book, random[:PLIES] or a file; repeated if too few.
+
+    auto is the built-in book followed by random lines. Fatal(CONFIG) if there are none.
+    """
+    kind, _, plies = source.partition(":")
+    if kind == "start":
+        found = [Opening("start")]
+    elif kind == "book":
+        found = book_openings(game)
+    elif kind == "random" and (plies or str(RANDOM_PLIES)).isdecimal():
+        found = random_openings(game, count, int(plies or RANDOM_PLIES), seed)
+    elif kind == "auto":
+        book = book_openings(game)[:count]
+        found = book + random_openings(game, count - len(book), usual_plies(game), seed)
+    elif Path(source).exists():
+        found = openings_from_file(game, Path(source))
+    else:
+        raise Fatal(f"openings {source!r}: give auto, start, book, random:PLIES or a file", Exit.CONFIG)
+    if not found:
+        raise Fatal(f"openings {source!r}: there are none for {game.name}", Exit.CONFIG)
+    return [found[index % len(found)] for index in range(count)]
+
+
+def usual_plies(game: Game) -> int:
+    """So few that the game is open after them."""
+    return min(RANDOM_PLIES, game.max_plies // 4)

@@ -1,0 +1,143 @@
+"""A player from a short text: `net:FILE@800`, `alphabeta:3`, `uci:stockfish?nodes=1000`, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evaluation.match.kinds import KINDS
+from evaluation.match.player import Player
+from games.knowledge import knowledge_of
+from games.spec import Game
+from runtime.exits import Exit, Fatal
+from runtime.weights_files import short_name
+
+DEFAULT_SIMULATIONS = 800
+MAX_DEPTH, MAX_ROLLOUTS = 64, 1_000_000
+
+
+@dataclass
+class _Shared:
+    """A loaded network and how many players use it."""
+
+    net: object
+    users: int = 0
+
+
+@dataclass
+class Nets:
+    """Networks loaded by this process, one per (file, device, threads); closed with their last player."""
+
+    loaded: dict[tuple[str, str, str, int], _Shared] = field(default_factory=dict)
+
+
+NETS = Nets()
+
+
+def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0) -> Player:
+    """The player that `spec` describes (see KINDS), named by it.
+
+    Fatal(CONFIG) for a spec that means nothing, an engine that is not there, or a kind that does not know
+    the game; Fatal(BAD_DATA) for a weights file that cannot be used.
+    """
+    kind, _, rest = spec.partition(":")
+    kind, _, simulations = kind.partition("@")
+    if kind == "net":
+        file, _, simulations = rest.rpartition("@") if "@" in rest else (rest, "", "")
+        return _searching(spec, file, simulations, game, device, threads)
+    if kind == "untrained":
+        return _searching(spec, "", simulations, game, device, threads)
+    if kind == "policy":
+        return _net_player(rest, 0, game, device, threads)
+    if kind == "uci":
+        return _uci_player(spec, rest, game)
+    makers: dict[str, Callable[[], Player]] = {
+        "random": lambda: _simple(spec, game),
+        "greedy": lambda: _simple(spec, game),
+        "alphabeta": lambda: _thinking(spec, rest, game),
+        "rollouts": lambda: _thinking(spec, rest, game),
+        "solver": lambda: _truth(spec, game),
+        "tablebase": lambda: _truth(spec, game),
+    }
+    if kind not in makers:
+        listed = "\n  ".join(KINDS)
+        raise Fatal(f"{spec!r} is no player; players are\n  {listed}", Exit.CONFIG)
+    return makers[kind]()
+
+
+def _searching(spec: str, file: str, how: str, game: Game, device: str, threads: int) -> Player:
+    """`how`: N or N/SEARCH, see `engine.search_choice`."""
+    simulations, _, search = how.partition("/")
+    count = _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000)
+    return _net_player(file, count, game, device, threads, search)
+
+
+def _number(spec: str, text: str, default: int, most: int) -> int:
+    if text == "" and default:
+        return default
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise Fatal(f"{spec!r}: {text!r} must be a whole number from 1 to {most}", Exit.CONFIG)
+    return int(text)
+
+
+def _simple(spec: str, game: Game) -> Player:
+    from evaluation.match.search_players import ThinkingPlayer, greedy_think, random_think
+
+    think = random_think if spec == "random" else greedy_think(game)
+    return ThinkingPlayer(spec, think, threaded=False)
+
+
+def _thinking(spec: str, rest: str, game: Game) -> Player:
+    from evaluation.match.search_players import ThinkingPlayer, alphabeta_think, rollout_think
+
+    if spec.startswith("alphabeta"):
+        return ThinkingPlayer(spec, alphabeta_think(game, _number(spec, rest, 0, MAX_DEPTH)))
+    return ThinkingPlayer(spec, rollout_think(game, _number(spec, rest, 0, MAX_ROLLOUTS)))
+
+
+def _truth(spec: str, game: Game) -> Player:
+    from evaluation.match.truth_players import TruthPlayer, solver_think, tablebase_think
+
+    return TruthPlayer(spec, solver_think(game) if spec == "solver" else tablebase_think(game))
+
+
+def _uci_player(spec: str, rest: str, game: Game) -> Player:
+    from evaluation.match.uci_player import UciPlayer, parse_uci
+
+    if not knowledge_of(game).speaks_uci:
+        raise Fatal(f"{spec!r}: UCI engines do not play {game.name}", Exit.CONFIG)
+    return UciPlayer(spec, parse_uci(rest))
+
+
+def _net_player(
+    file: str, simulations: int, game: Game, device: str, threads: int, search: str = ""
+) -> Player:
+    from engine.nets import LoadedNet, load_net
+    from engine.search_choice import search_for, search_name
+    from evaluation.match.net_players import NetPlayer
+
+    path = Path(file).resolve() if file else None
+    settings = search_for(search, game, path) if simulations else None
+    key = (str(path or ""), game.name, device, threads)
+    if key not in NETS.loaded:
+        NETS.loaded[key] = _Shared(load_net(path, game.name, device=device, threads=threads))
+    shared = NETS.loaded[key]
+    shared.users += 1
+    net = shared.net
+    assert isinstance(net, LoadedNet)
+
+    def release() -> None:
+        shared.users -= 1
+        if shared.users == 0 and NETS.loaded.pop(key, None) is not None:
+            net.close()
+
+    name = _net_name(file, simulations) + (f"/{search_name(settings)}" if settings else "")
+    return NetPlayer(name, net, simulations, release, settings)
+
+
+def _net_name(file: str, simulations: int) -> str:
+    if not file:
+        return f"untrained@{simulations}"
+    short = short_name(Path(file))
+    return f"net:{short}@{simulations}" if simulations else f"policy:{short}"

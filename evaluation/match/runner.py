@@ -1,0 +1,244 @@
+"""Two players against each other: every opening twice with colours swapped, many games at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluation.match.adjudication import Adjudication, Judge
+from evaluation.match.openings import Opening
+from evaluation.match.player import Choice, Clock, Player, PlayerFailed, Seat
+from games.game_history import GameHistory
+from games.spec import Game
+
+FAILURE = "failure"
+"""Reason of a game that a player lost by failing: engine dead, hung, or an illegal move."""
+TIME = "time"
+"""Reason of a game lost on time."""
+
+
+@dataclass(frozen=True)
+class ClockSettings:
+    """Seconds for the game and per move, for each side."""
+
+    base: float
+    increment: float = 0.0
+
+
+@dataclass(frozen=True)
+class MatchSettings:
+    """How the games of a match are played."""
+
+    concurrent: int = 1
+    """Games at once."""
+    max_plies: int = 0
+    """0: the game's own cap."""
+    adjudication: Adjudication = Adjudication()
+    clock: ClockSettings | None = None
+    """None: no clock runs, and the games depend on the seed alone."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class PlayedGame:
+    """A finished game of a match between A (the match's first player) and B."""
+
+    first: str
+    """Name of the player who moved first (in chess: White)."""
+    second: str
+    opening: str
+    swapped: bool
+    """B moved first."""
+    start: str
+    actions: tuple[int, ...]
+    """All of them, the opening's too."""
+    outcome: int
+    """+1, 0 or -1 for the player who moved first."""
+    reason: str
+    """The rules' name, ply_cap, FAILURE, TIME, or adjudicated_win, adjudicated_draw, tablebase."""
+    plies: int
+    failed: str = ""
+    """Name of the player who failed or overstepped the time, and `detail` how."""
+    detail: str = ""
+
+    @property
+    def outcome_for_a(self) -> int:
+        """+1, 0 or -1 for player A."""
+        return -self.outcome if self.swapped else self.outcome
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One game to play."""
+
+    index: int
+    opening: Opening
+    swapped: bool
+    seeds: tuple[int, int]
+    """Of A and B."""
+
+
+OnGame = Callable[[PlayedGame], None]
+Until = Callable[[Sequence[PlayedGame]], bool]
+
+
+async def play_match(
+    game: Game,
+    first: Player,
+    second: Player,
+    openings: Sequence[Opening],
+    settings: MatchSettings = MatchSettings(),
+    *,
+    on_game: OnGame | None = None,
+    until: Until | None = None,
+) -> list[PlayedGame]:
+    """Play `2 * len(openings)` games; games 2i and 2i+1 are the pair of opening i.
+
+    `on_game` hears of each game as it ends. `until` is asked with the
+    games of the leading openings that are complete, in order, each time there are more of them; when it says
+    True the rest is cancelled and just those games are returned, so that neither the decision nor the result
+    depends on which games happen to end early. The players stay open: whoever made them closes them.
+    """
+    match = _Match(game, (first, second), settings)
+    jobs = iter(list(_jobs(openings, settings.seed)))
+    played: dict[int, PlayedGame] = {}
+    tasks: list[asyncio.Task[None]] = []
+    asked, stopped = 0, False
+
+    def decided() -> bool:
+        nonlocal asked, stopped
+        done = _leading_pairs(played)
+        if until is None or done <= asked:
+            return False
+        asked = done
+        stopped = until([played[index] for index in range(done)])
+        return stopped
+
+    async def work() -> None:
+        for job in jobs:
+            if stopped:
+                return
+            played[job.index] = finished = await match.play(job)
+            if on_game is not None:
+                on_game(finished)
+            if decided():
+                for task in tasks:
+                    task.cancel()
+                return
+
+    async with asyncio.TaskGroup() as group:
+        workers = max(1, min(settings.concurrent, 2 * len(openings)))
+        tasks += [group.create_task(work()) for _ in range(workers)]
+    count = asked if stopped else len(played)
+    return [played[index] for index in range(count)]
+
+
+def _leading_pairs(played: dict[int, PlayedGame]) -> int:
+    """Number of games in the unbroken run of complete pairs from the first on."""
+    count = 0
+    while count in played and count + 1 in played:
+        count += 2
+    return count
+
+
+def _jobs(openings: Sequence[Opening], seed: int) -> Iterator[_Job]:
+    for number, opening in enumerate(openings):
+        for swapped in (False, True):
+            drawn = np.random.SeedSequence([seed, number, int(swapped)]).generate_state(2)
+            yield _Job(2 * number + swapped, opening, swapped, (int(drawn[0]), int(drawn[1])))
+
+
+class _Lost(Exception):
+    """The side to move has lost the game by something else than a move."""
+
+    def __init__(self, reason: str, side: int, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.side = side
+
+
+@dataclass(frozen=True)
+class _Match:
+    """What all games of a match have in common."""
+
+    game: Game
+    players: tuple[Player, Player]
+    settings: MatchSettings
+
+    async def play(self, job: _Job) -> PlayedGame:
+        """One game; a player who fails has lost it."""
+        line = job.opening.line(self.game, self.settings.max_plies)
+        order = (1, 0) if job.swapped else (0, 1)
+        names = [self.players[one].name for one in order]
+        seats: list[Seat] = []
+        failed = detail = ""
+        try:
+            for side, one in enumerate(order):
+                seats.append(await _sit_down(self.players[one], job.seeds[one], side))
+            outcome, reason = await self._play_moves(line, seats)
+        except _Lost as lost:
+            outcome, reason = (-1 if lost.side == 0 else 1), lost.reason
+            failed, detail = names[lost.side], str(lost)
+        finally:
+            for seat in seats:
+                await seat.close()
+        return PlayedGame(
+            names[0],
+            names[1],
+            job.opening.id,
+            job.swapped,
+            job.opening.start,
+            tuple(line.actions),
+            outcome,
+            reason,
+            line.ply,
+            failed,
+            detail,
+        )
+
+    async def _play_moves(self, line: GameHistory, seats: Sequence[Seat]) -> tuple[int, str]:
+        """(outcome, reason) of the game played to its end."""
+        judge = Judge(self.settings.adjudication)
+        base = self.settings.clock.base if self.settings.clock else 0.0
+        left = [base, base]
+        while True:
+            reason = line.end_reason()
+            if reason is not None:
+                return line.outcome(), reason
+            judged = judge.verdict(line)
+            if judged is not None:
+                return judged
+            side = line.side_to_move
+            choice = await self._choose(line, seats[side], side, left)
+            judge.heard(choice.value, side)
+            try:
+                line.play(choice.action)
+            except ValueError as error:
+                raise _Lost(FAILURE, side, str(error)) from error
+
+    async def _choose(self, line: GameHistory, seat: Seat, side: int, left: list[float]) -> Choice:
+        """The move of the side to move, with its clock running. Raises _Lost."""
+        settings = self.settings.clock
+        clock = Clock(left[side], settings.increment, left[1 - side]) if settings else None
+        began = time.monotonic()
+        try:
+            choice = await seat.choose(line, clock)
+        except PlayerFailed as error:
+            raise _Lost(FAILURE, side, str(error)) from error
+        if settings is not None:
+            left[side] -= time.monotonic() - began
+            if left[side] < 0:
+                raise _Lost(TIME, side, f"{-left[side]:.2f} s over the time at ply {line.ply + 1}")
+            left[side] += settings.increment
+        return choice
+
+
+async def _sit_down(player: Player, seed: int, side: int) -> Seat:
+    try:
+        return await player.sit_down(seed)
+    except PlayerFailed as error:
+        raise _Lost(FAILURE, side, str(error)) from error

@@ -1,0 +1,103 @@
+"""Players that cannot err: by what the games know (`games.knowledge`), solvers and endgame tables."""
+# ruff: noqa: ARG002
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import numpy as np
+
+from evaluation.match.player import Choice, Clock, PlayerFailed, Seat
+from evaluation.match.search_players import Think, alphabeta_think, in_thread
+from games import GAME_NAMES, get_game
+from games.game_history import GameHistory
+from games.knowledge import Solution, knowledge_of
+from games.spec import Game
+from runtime.exits import Exit, Fatal
+
+
+class TruthPlayer:
+    """One mind for all games at once: its memory is shared, so its moves are made one after the other."""
+
+    def __init__(self, name: str, think: Think) -> None:
+        self.name = name
+        self.think = think
+        self.lock = asyncio.Lock()
+
+    async def sit_down(self, seed: int) -> Seat:
+        return TruthSeat(self, np.random.default_rng(seed))
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+
+class TruthSeat:
+    """One game of a TruthPlayer."""
+
+    def __init__(self, player: TruthPlayer, rng: np.random.Generator) -> None:
+        self._player = player
+        self._rng = rng
+
+    async def choose(self, line: GameHistory, clock: Clock | None = None) -> Choice:
+        async with self._player.lock:
+            return await in_thread(lambda: self._player.think(line, self._rng))
+
+    async def close(self) -> None:
+        """Nothing to give back."""
+
+
+def solver_think(game: Game) -> Think:
+    """Any action that keeps the result of perfect play, by lot; where nothing is known, a shallow search.
+
+    Fails in a position that is not known if the game says that searching makes no sense there. Fatal(CONFIG)
+    for a game of which too little is solved.
+    """
+    solution = knowledge_of(game).solution
+    if solution is None or not solution.plays_whole_games:
+        have = _games_with(lambda one: one.plays_whole_games)
+        raise Fatal(f"there is no solver for {game.name}; there is one for {have}", Exit.CONFIG)
+    before = alphabeta_think(game, solution.depth) if solution.depth else None
+
+    def think(line: GameHistory, rng: np.random.Generator) -> Choice:
+        known = solution.probe(line.state)
+        if known is not None:
+            return Choice(int(rng.choice(sorted(known.keeps))), float(known.value))
+        if before is None:
+            raise PlayerFailed(f"{game.notation.state_to_text(line.state)} is not solved")
+        return before(line, rng)
+
+    return think
+
+
+def tablebase_think(game: Game) -> Think:
+    """The quickest way to win, or the slowest to lose. Fails in a position that has no table.
+
+    Fatal(CONFIG) for a game of which nobody counts how long a win takes.
+    """
+    table = table_of(game, "tablebase")
+
+    def think(line: GameHistory, rng: np.random.Generator) -> Choice:
+        known = table.probe(line.state)
+        if known is None:
+            raise PlayerFailed(
+                f"no endgame table for {game.notation.state_to_text(line.state)}; there are {table.covers}"
+            )
+        return Choice(int(rng.choice(sorted(known.best))), float(known.value))
+
+    return think
+
+
+def table_of(game: Game, what: str) -> Solution:
+    """The game's solution, if it counts the plies to the end. Fatal(CONFIG) says that `what` needs one."""
+    solution = knowledge_of(game).solution
+    if solution is None or not solution.counts_plies:
+        have = _games_with(lambda one: one.counts_plies)
+        raise Fatal(f"{what}: there are no tables for {game.name}; there are some for {have}", Exit.CONFIG)
+    return solution
+
+
+def _games_with(has_it: Callable[[Solution], bool]) -> str:
+    """The games whose solution has what is asked for."""
+    solutions = {name: knowledge_of(get_game(name)).solution for name in GAME_NAMES}
+    return ", ".join(name for name, one in solutions.items() if one is not None and has_it(one))

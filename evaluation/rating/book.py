@@ -1,0 +1,145 @@
+"""What was played, on disk: one JSON file that grows pairing by pairing and is always whole.
+
+The games are the truth in it; ratings are found anew from them whenever it is read. A ladder that is
+stopped, or asked for more, plays only the games that are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from evaluation.rating.bradley_terry import Fit, Score, fit, unconnected
+from runtime.exits import Exit, Fatal
+from runtime.runs import write_atomically
+
+FORMAT = 1
+
+
+class Entrant(Struct, frozen=True, omit_defaults=True):
+    """A player that is rated. Two entrants of the same name are the same player, for good."""
+
+    name: str
+    label: str
+    """For people."""
+    simulations: int = 0
+    """Per move; 0 for players that do not count them."""
+    step: int | None = None
+    """Training steps behind the weights; None for players that are no network."""
+    version: int | None = None
+    games_before: int | None = None
+    """Self-play games finished by older weights; None where there is no games.db."""
+    hours: float | None = None
+    """From the making of the run to the publication of the weights, wall clock."""
+    sha256: str = ""
+    search: str = "puct"
+    """Of a network (`engine.search_choice`)."""
+
+
+class Pairing(Struct):
+    """All games between two players, counted for `first` by name; each plays each opening from both sides."""
+
+    first: str
+    second: str
+    wins: int = 0
+    draws: int = 0
+    losses: int = 0
+    openings: int = 0
+    """Openings used up; the next games begin with the one after."""
+
+
+class _File(Struct):
+    game: str
+    players: list[Entrant]
+    pairings: list[Pairing]
+    ratings: dict[str, dict[str, float]] = {}
+    """For whoever reads the file; never read back."""
+    settings: dict[str, Any] = {}
+    format: int = FORMAT
+
+
+class Book:
+    """Players and pairings of one file. Nothing is written before `save`."""
+
+    def __init__(self, path: Path, game: str, settings: Mapping[str, Any]) -> None:
+        """`settings`: what must be the same for all games of the file (how openings are made).
+
+        Raises Fatal(BAD_DATA) if the file cannot be read, is of another game or of other settings.
+        """
+        self.path = path
+        self.game = game
+        self.settings = dict(settings)
+        self.players: dict[str, Entrant] = {}
+        self._pairings: dict[tuple[str, str], Pairing] = {}
+        if path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        again = "move it away to begin anew"
+        try:
+            found = msgspec.json.decode(self.path.read_bytes(), type=_File)
+        except (OSError, msgspec.DecodeError) as error:
+            raise Fatal(f"{self.path} cannot be read ({error}); {again}", Exit.BAD_DATA) from error
+        if (found.format, found.game) != (FORMAT, self.game):
+            what = f"format {found.format} and game {found.game}, not {FORMAT} and {self.game}"
+            raise Fatal(f"{self.path} has {what}; {again}", Exit.BAD_DATA)
+        if found.settings != self.settings:
+            raise Fatal(
+                f"{self.path} was played with {found.settings}, not {self.settings}: games of both do not "
+                f"belong on one scale; {again}, or use the same settings",
+                Exit.BAD_DATA,
+            )
+        self.players = {player.name: player for player in found.players}
+        for pairing in found.pairings:
+            self._pairings[_key(pairing.first, pairing.second)] = pairing
+
+    def enter(self, entrants: Iterable[Entrant]) -> None:
+        """Make players known; those that are known already stay as they were entered first."""
+        for entrant in entrants:
+            self.players.setdefault(entrant.name, entrant)
+
+    def pairing(self, first: str, second: str) -> Pairing:
+        """The games of two players so far; `first` may be either."""
+        low, high = _key(first, second)
+        return self._pairings.setdefault((low, high), Pairing(low, high))
+
+    def add(self, score: Score, openings: int) -> None:
+        """Count games that were played, from `openings` new openings."""
+        pairing = self.pairing(score.first, score.second)
+        same = pairing.first == score.first
+        pairing.wins += score.wins if same else score.losses
+        pairing.losses += score.losses if same else score.wins
+        pairing.draws += score.draws
+        pairing.openings += openings
+
+    def scores(self) -> list[Score]:
+        """All pairings that have games."""
+        found = [Score(p.first, p.second, p.wins, p.draws, p.losses) for p in self._pairings.values()]
+        return [score for score in found if score.games]
+
+    def fit(self, anchors: Mapping[str, float]) -> Fit:
+        """Ratings of all players that games connect to an anchor."""
+        scores = self.scores()
+        outside = set(unconnected(scores, anchors))
+        return fit([score for score in scores if not outside & {score.first, score.second}], anchors)
+
+    def save(self, anchors: Mapping[str, float]) -> None:
+        """Write it all, with the ratings as they are now. Raises Fatal(DISK)."""
+        ratings = {
+            name: {"elo": round(rating.elo, 1), "margin95": round(rating.margin, 1), "games": rating.games}
+            for name, rating in self.fit(anchors).ratings.items()
+        }
+        pairings = [self._pairings[key] for key in sorted(self._pairings) if self._pairings[key].openings]
+        file = _File(self.game, list(self.players.values()), pairings, ratings, self.settings)
+        try:
+            write_atomically(self.path, msgspec.json.format(msgspec.json.encode(file), indent=1))
+        except OSError as error:
+            raise Fatal(f"cannot write {self.path}: {error.strerror}", Exit.DISK) from error
+
+
+def _key(first: str, second: str) -> tuple[str, str]:
+    return (first, second) if first < second else (second, first)

@@ -1,0 +1,135 @@
+"""`azplay truth RUN|WEIGHTS`: how often a network throws away a result that is known."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import Positional
+
+from runtime import config
+from runtime.exits import Exit, Fatal
+
+if TYPE_CHECKING:
+    from engine.nets import LoadedNet
+    from runtime.aio import Stop
+
+EXAMPLES = (
+    "azplay truth runs/connect_four-tiny",
+    "azplay truth runs/chess-tiny --simulations 0,100,800 --search puct --json truth.json",
+    "azplay truth WEIGHTS.safetensors --limit 50 --no-untrained",
+)
+MOST_SIMULATIONS = 20_000
+
+
+@dataclass(frozen=True)
+class TruthConfig:
+    """Errors of a network where the truth is known (all of tic-tac-toe, solved Connect Four positions, chess
+    endgames, ...). Beside it an untrained network with the same search, and random moves."""
+
+    network: Positional[Path]
+    """A run folder (its newest network is taken) or a weights file."""
+    simulations: str = "0,64"
+    """Simulations per move, separated by commas; 0 is the raw policy, without search."""
+    search: str = ""
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the
+    self-play of the run that the weights lie in, puct if they lie in none. Never with noise."""
+    untrained: bool = True
+    """Measure an untrained network of the same shape too: search alone finds much."""
+    limit: int = 0
+    """Positions per group; 0: all."""
+    seed: int = 1
+    """Of the untrained network, and of positions that are drawn by lot."""
+    device: str = "cpu"
+    """cpu or cuda:N."""
+    threads: int = 0
+    """CPU threads of the network; 0: as many as cores."""
+    json: Path | None = None
+    """Write the figures to this file too."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    settings = config.load(
+        TruthConfig, command="azplay truth", examples=EXAMPLES, description=TruthConfig.__doc__ or ""
+    )
+    simulations = simulations_from(settings.simulations)
+    for name in ("limit", "seed", "threads"):
+        if getattr(settings, name) < 0:
+            raise Fatal(f"--{name} must not be negative", Exit.CONFIG)
+    from evaluation.truth.target import weights_file
+    from runtime import aio
+
+    weights = weights_file(settings.network)
+
+    async def measured(_stop: Stop) -> None:
+        await _measure(settings, weights, simulations)
+
+    aio.run(measured)
+    return int(Exit.OK)
+
+
+def simulations_from(text: str) -> list[int]:
+    """The numbers of simulations in `text`. Fatal(CONFIG)."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(0 <= number <= MOST_SIMULATIONS for number in numbers):
+        raise Fatal(
+            f"--simulations is {text!r}, but must be numbers from 0 to {MOST_SIMULATIONS}, "
+            "separated by commas, for example 0,64,800",
+            Exit.CONFIG,
+        )
+    return list(dict.fromkeys(numbers))
+
+
+async def _measure(settings: TruthConfig, weights: Path, simulations: list[int]) -> None:
+    from engine.search_choice import search_for
+    from evaluation.truth.measuring import measure
+    from evaluation.truth.report import to_json, to_text, write_json
+    from evaluation.truth.rows import rows_for
+
+    nets = _nets(settings, weights)
+    try:
+        rows = rows_for(nets[0].game, settings.seed, settings.limit)
+        search = search_for(settings.search, nets[0].game, weights)
+        found = await measure(nets, rows, simulations, _tell, search)
+    finally:
+        for net in nets:
+            net.close()
+    print(to_text(found))
+    if settings.json is not None:
+        write_json(settings.json, to_json(nets[0].game.name, found))
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _nets(settings: TruthConfig, weights: Path) -> list[LoadedNet]:
+    from engine.nets import load_net
+
+    nets = [load_net(weights, device=settings.device, threads=settings.threads)]
+    if settings.untrained:
+        nets.append(
+            load_net(
+                None,
+                nets[0].game.name,
+                device=settings.device,
+                threads=settings.threads,
+                preset=_preset_of(weights),
+                seed=settings.seed,
+            )
+        )
+    return nets
+
+
+def _preset_of(weights: Path) -> str:
+    """The name of the network's shape."""
+    from net.architectures.registry import name_of
+    from net.weights import read_meta
+
+    return name_of(read_meta(weights.read_bytes()).architecture)

@@ -1,0 +1,109 @@
+"""`azplay known GAME|all`: make the known truth, and check it against what is known of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import Positional
+
+from runtime.config import load
+from runtime.exits import Exit, Fatal
+
+if TYPE_CHECKING:
+    from games.knowledge import Solution
+
+EXAMPLES = (
+    "azplay known all",
+    "azplay known connect_four --seed 2 --per-phase 1000 --apart-from labels.jsonl --out others.jsonl",
+    "azplay known chess                      # endgame tables, kept under ~/.cache/azselfplay/truth",
+)
+
+
+@dataclass(frozen=True)
+class KnownConfig:
+    """Makes the truth that networks are measured against (trees, labelled positions, tables of endgames), and
+    prints checks against published figures."""
+
+    game: Positional[str]
+    """Of which game; or all."""
+    seed: int = 1
+    """Of labelled positions. The same seed gives the same file."""
+    per_phase: int = 300
+    """Labelled positions of each phase of a game."""
+    out: Path | None = None
+    """File of labelled positions to write, JSON lines; not given: check those that come with the program."""
+    apart_from: Path | None = None
+    """A file of labelled positions, which, and mirror images of which, are not taken."""
+
+
+class Checks:
+    """Prints each check, and remembers whether one failed."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    def same(self, what: str, found: object, expected: object) -> None:
+        """One line: what it is, what came out, what is known."""
+        right = found == expected
+        self.failed += not right
+        print(f"{'ok  ' if right else 'FAIL'} {what}: {found}" + ("" if right else f", expected {expected}"))
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    settings = load(
+        KnownConfig, command="azplay known", examples=EXAMPLES, description=KnownConfig.__doc__ or ""
+    )
+    if not 1 <= settings.per_phase <= 100_000 or settings.seed < 0:
+        raise Fatal("--per-phase must lie between 1 and 100000, --seed must not be negative", Exit.CONFIG)
+    from games.knowledge import BadTruth
+
+    checks = Checks()
+    try:
+        for solution in _solutions(settings.game):
+            if settings.out is not None:
+                _label(solution, settings, settings.out)
+            for check in solution.checks(settings.out, _say):
+                checks.same(*check)
+    except BadTruth as error:
+        raise Fatal(str(error), Exit.BAD_DATA) from error
+    if checks.failed:
+        raise Fatal(f"{checks.failed} checks failed: this truth must not be trusted", Exit.INTERNAL)
+    return int(Exit.OK)
+
+
+def _solutions(name: str) -> list[Solution]:
+    """Those of one game, or of all that have some. Fatal(CONFIG)."""
+    from evaluation.truth.rows import solution_of
+    from games import GAME_NAMES, get_game
+    from games.knowledge import knowledge_of
+
+    if name == "all":
+        found = [knowledge_of(get_game(one)).solution for one in GAME_NAMES]
+        return [one for one in found if one is not None]
+    try:
+        return [solution_of(get_game(name), "nothing can be made")]
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+
+
+def _label(solution: Solution, settings: KnownConfig, out: Path) -> None:
+    """Write a file of labelled positions, whole or not at all. Fatal(CONFIG or DISK)."""
+    from games.knowledge import Labels
+    from runtime.runs import write_atomically
+
+    if solution.label is None:
+        raise Fatal(f"--out: no positions of {settings.game} are labelled, all are computed", Exit.CONFIG)
+    data = solution.label(Labels(settings.seed, settings.per_phase, settings.apart_from), _say)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, data)
+    except OSError as error:
+        raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,82 @@
+"""How right a run's own games are: the moves they played, and what the network was told to learn from them.
+
+A network learns to expect what its own games say. Where they throw results away, outcomes are noise, and
+policy targets hold moves that lose: this tells how much of it there is, for games that can be solved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from games.game_history import GameHistory
+from games.knowledge import Known, Solution
+from games.spec import Game, outcome_for_first_player
+from protocol.records import GameRecord
+
+
+@dataclass
+class Mistakes:
+    """Sums over the searched positions of one group; `shares` are what is told."""
+
+    group: str
+    positions: int = 0
+    not_most_visited: int = 0
+    outcome_off: float = 0.0
+    search_off: float = 0.0
+    matter: int = 0
+    played_lose: int = 0
+    most_visited_lose: int = 0
+    visits_lose: float = 0.0
+
+    def shares(self) -> dict[str, float]:
+        """Means, 0..1. A value is off by 1 if it says won where the position is lost."""
+        positions, matter = max(1, self.positions), max(1, self.matter)
+        return {
+            "not_most_visited": self.not_most_visited / positions,
+            "outcome_off": self.outcome_off / positions,
+            "search_off": self.search_off / positions,
+            "played_lose": self.played_lose / matter,
+            "most_visited_lose": self.most_visited_lose / matter,
+            "visits_lose": self.visits_lose / matter,
+        }
+
+
+def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list[Mistakes]:
+    """One line a group, in the order of a game. Plies without a search count for nothing.
+
+    ValueError if a record breaks the rules of the game."""
+    found: dict[str, Mistakes] = {}
+    for record in records:
+        line, ends = (
+            GameHistory(game, record.start, record.max_plies),
+            np.cumsum(record.visited, dtype=np.int64),
+        )
+        for ply, action in enumerate(record.actions.tolist()):
+            known = solution.probe(line.state) if record.visited[ply] else None
+            if known is not None:
+                here = slice(int(ends[ply]) - int(record.visited[ply]), int(ends[ply]))
+                mistakes = found.setdefault(known.group, Mistakes(known.group))
+                _add(mistakes, record, ply, here, known, line.side_to_move)
+            line.play(action)
+    order = [*solution.groups, *found]
+    return sorted(found.values(), key=lambda mistakes: order.index(mistakes.group))
+
+
+def _add(mistakes: Mistakes, record: GameRecord, ply: int, here: slice, known: Known, side: int) -> None:
+    """Take in one position; `here` is where its visits lie, `side` who moves."""
+    actions, visits = record.visit_actions[here], record.visits[here]
+    played, most_visited = int(record.actions[ply]), int(actions[np.argmax(visits)])
+    outcome = outcome_for_first_player(record.outcome, side)
+    mistakes.positions += 1
+    mistakes.not_most_visited += played != most_visited
+    mistakes.outcome_off += abs(outcome - known.value) / 2
+    mistakes.search_off += abs(float(record.root_values[ply]) - known.value) / 2
+    if known.matters:
+        loses = [action not in known.keeps for action in actions.tolist()]
+        mistakes.matter += 1
+        mistakes.played_lose += played not in known.keeps
+        mistakes.most_visited_lose += most_visited not in known.keeps
+        mistakes.visits_lose += float(visits[loses].sum() / visits.sum())

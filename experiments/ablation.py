@@ -1,0 +1,262 @@
+"""`python -m experiments.ablation NAME`: variants of a recipe at equal wall clock, with several seeds, in
+one table.
+
+A file of `experiments/ablations` names a recipe, minutes, seeds and variants: settings laid over the
+recipe's. What it says under `base` is laid over the recipe first: a recipe may move on, what was compared
+stays. Every run gets one core of its own, so as many run side by side as there are cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from experiments import recipe as recipes
+from experiments.ablation_table import table
+from experiments.judging import brief, check_brief
+from experiments.recipe import Recipe
+from experiments.toml_text import to_toml
+from runtime.exits import Exit, Fatal, guarded
+from runtime.runs import write_atomically
+
+FOLDER = Path(__file__).parent / "ablations"
+BASE = "as the recipe"
+ONLY_THE_FIRST = 1e9
+"""Minutes between networks that are kept: what is compared is the last one."""
+NOT_OURS = ("title", "minutes", "seeds", "snapshot_minutes", "most_games")
+"""Of a recipe's settings, those that say nothing about a run of an ablation."""
+WARM_UP_MINUTES = 1.5
+"""Enough for games, training and a second network."""
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What is compared."""
+
+    name: str
+    title: str
+    recipe: Recipe
+    minutes: float
+    seeds: tuple[int, ...]
+    variants: Mapping[str, Mapping[str, Any]]
+    """By name: `net`, `simulations`, `server`, `trainer` in a recipe's form; what they say replaces the
+    recipe's, table by table."""
+
+    def all(self) -> dict[str, Recipe]:
+        """The recipe itself and its variants."""
+        return {BASE: self.recipe} | {name: varied(self.recipe, one) for name, one in self.variants.items()}
+
+
+def load(name: str) -> Ablation:
+    """The ablation `name` of `experiments/ablations`, or in the file of that name. Fatal(CONFIG) if there
+    is none, or it says something senseless."""
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    try:
+        found = tomllib.loads(path.read_text())
+        recipe, base = recipes.load(found.pop("recipe")), found.pop("base", {})
+        if not isinstance(base, Mapping):
+            raise Fatal(f"{path}: `base` must be a table of settings, not {base!r}", Exit.CONFIG)
+        recipe = varied(recipe, base)
+        check_brief(recipe)
+        whole = {**found, "name": path.stem, "recipe": replace(recipe, snapshot_minutes=ONLY_THE_FIRST)}
+        ablation = msgspec.convert(whole, Ablation)
+        _check_names(ablation)
+        return ablation
+    except FileNotFoundError as error:
+        known = ", ".join(sorted(one.stem for one in FOLDER.glob("*.toml")))
+        raise Fatal(f"there is no ablation {name!r}; there are {known}", Exit.CONFIG) from error
+    except KeyError as error:
+        raise Fatal(f"{path} names no recipe", Exit.CONFIG) from error
+    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise Fatal(f"{path} is wrong: {error}", Exit.CONFIG) from error
+
+
+def _check_names(ablation: Ablation) -> None:
+    """Fatal(CONFIG) if two variants would share the folders of their runs."""
+    first: dict[str, str] = {}
+    for variant in ablation.all():
+        other = first.setdefault(run_name(ablation.recipe, variant, 1), variant)
+        if other != variant:
+            raise Fatal(
+                f"the variants {other!r} and {variant!r} of {ablation.name} differ in signs only; tell them "
+                "apart by letters or digits, as their runs' folders are named by these",
+                Exit.CONFIG,
+            )
+
+
+def varied(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+    """`recipe` with `changes` laid over it. Fatal(CONFIG) if that is none."""
+    return recipes.from_settings(recipe.name, _laid_over(recipes.to_settings(recipe), changes))
+
+
+def _laid_over(below: Any, above: Any) -> Any:
+    if not isinstance(above, Mapping) or not isinstance(below, Mapping):
+        return above
+    return {**below, **{key: _laid_over(below.get(key), value) for key, value in above.items()}}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of one variant."""
+
+    variant: str
+    recipe: Recipe
+    seed: int
+    minutes: float
+    runs: Path
+    core: int | None
+    """To which it is bound with all its processes; None: to none."""
+
+    def what(self) -> dict[str, Any]:
+        """As it stands among the results: what was run, whichever machine ran it."""
+        compared = settings_of(self.recipe)
+        return {"variant": self.variant, "seed": self.seed, "minutes": self.minutes, "settings": compared}
+
+
+def settings_of(recipe: Recipe) -> dict[str, Any]:
+    """Those that a run depends on here: minutes and seeds are the ablation's."""
+    return {name: value for name, value in recipes.to_settings(recipe).items() if name not in NOT_OURS}
+
+
+def run_name(recipe: Recipe, variant: str, seed: int) -> str:
+    """Of the run's folder: the variant's name with a hyphen for what folders' names may not hold."""
+    return f"{recipe.name}-{re.sub('[^A-Za-z0-9.]+', '-', variant)}-seed{seed}"
+
+
+def run_one(job: Job) -> dict[str, Any]:
+    """Train and measure. Runs in a process of its own."""
+    from experiments.machine import describe_machine
+    from experiments.training import train
+
+    if job.core is not None:
+        os.sched_setaffinity(0, {job.core})
+    run = run_name(job.recipe, job.variant, job.seed)
+    trained = train(job.recipe, job.seed, job.runs, job.minutes, run=run, tell=lambda _: None)
+    machine = describe_machine()
+    return {
+        **job.what(),
+        **{key: machine[key] for key in ("processor", "commit")},
+        "games": trained.summary["games"],
+        "steps": trained.summary["steps"],
+        "figures": brief(trained, job.recipe),
+    }
+
+
+def kinds(variants: Sequence[Recipe]) -> list[Recipe]:
+    """One of each kind that is compiled by itself: the first recipe of each root."""
+    first: dict[str, Recipe] = {}
+    for one in variants:
+        first.setdefault(one.server.get("self_play", {}).get("root", ""), one)
+    return list(first.values())
+
+
+def warm_up(variants: Sequence[Recipe]) -> None:
+    """Runs that count for nothing, so that what they compile costs none of the runs compared its time."""
+    from experiments.training import train
+
+    for number, one in enumerate(kinds(variants)):
+        with TemporaryDirectory() as folder:
+            train(one, 1, Path(folder), WARM_UP_MINUTES, run=f"warm-up-{number}", tell=lambda _: None)
+
+
+def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
+    """The runs in the file `results`. Fatal(CONFIG) if one was made with other settings than now."""
+    done: list[dict[str, Any]] = json.loads(results.read_bytes())["runs"] if results.exists() else []
+    now = ablation.all()
+    for one in done:
+        variant = one["variant"]
+        settings = settings_of(now[variant]) if variant in now else None
+        if (one["settings"], one["minutes"]) != (settings, ablation.minutes):
+            raise Fatal(
+                f"{results} holds a run of {variant!r} with other minutes or settings than "
+                f"{ablation.name} has now, and the two cannot be compared; move that file away, or choose "
+                "another --out",
+                Exit.CONFIG,
+            )
+    return done
+
+
+def run_all(
+    ablation: Ablation, runs: Path, cores: Sequence[int | None], results: Path
+) -> list[dict[str, Any]]:
+    """All runs, seed by seed so that an early end leaves whole comparisons; none in `results` is repeated."""
+    done = finished(ablation, results)
+    known = {(one["variant"], one["seed"]) for one in done}
+    cycle = itertools.cycle(cores)
+    jobs = [
+        Job(name, recipe, seed, ablation.minutes, runs, next(cycle))
+        for seed in ablation.seeds
+        for name, recipe in ablation.all().items()
+        if (name, seed) not in known
+    ]
+    if jobs:
+        warm_up([job.recipe for job in jobs])
+    for first in range(0, len(jobs), len(cores)):
+        together = jobs[first : first + len(cores)]
+        # New processes for each batch: what was bound to a core stays bound.
+        with ProcessPoolExecutor(len(together)) as pool:
+            for one in pool.map(run_one, together):
+                print(json.dumps(one), file=sys.stderr, flush=True)
+                done.append(one)
+        results.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(
+            results, (json.dumps({"title": ablation.title, "runs": done}, indent=1) + "\n").encode()
+        )
+    return done
+
+
+def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
+    """The results for people."""
+    recipe = to_toml(settings_of(ablation.recipe))
+    processors, commits = (", ".join(sorted({one[key] for one in runs})) for key in ("processor", "commit"))
+    variants = "\n".join(f"- `{name}`: `{json.dumps(one)}`" for name, one in ablation.variants.items())
+    return (
+        f"# {ablation.title}\n\n"
+        f"`python -m experiments.ablation {ablation.name}`: {ablation.minutes:g} minutes a run, one core of "
+        f"{processors}, commit {commits}. Mean over seeds with its 95 % "
+        "interval (Student's t, the spread of runs taken as common to all variants); in brackets the "
+        "difference from the recipe. Each variant searches as it trained.\n\n"
+        f"{table(runs, BASE)}\n\nVariants, laid over the recipe:\n\n{variants}\n\n"
+        f"The recipe, `{ablation.recipe.name}`, as compared:\n\n```toml\n{recipe}```\n"
+    )
+
+
+def _main() -> int:
+    from experiments.results import write_overview
+
+    parser = argparse.ArgumentParser(prog="python -m experiments.ablation", description=__doc__)
+    parser.add_argument("name")
+    parser.add_argument("--minutes", type=float, help="instead of the file's")
+    parser.add_argument("--seeds", type=int, nargs="+", help="instead of the file's")
+    parser.add_argument("--runs", type=Path, default=Path("runs"))
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    options = parser.parse_args()
+    ablation = load(options.name)
+    minutes = ablation.minutes if options.minutes is None else options.minutes
+    if minutes <= 0:
+        raise Fatal("--minutes must be more than 0", Exit.CONFIG)
+    ablation = replace(ablation, minutes=minutes, seeds=tuple(options.seeds or ablation.seeds))
+    cores = sorted(os.sched_getaffinity(0))
+    folder = options.out / f"ablation-{ablation.name}"
+    runs = run_all(ablation, options.runs, cores, folder / "runs.json")
+    write_atomically(folder / "README.md", page(ablation, runs).encode())
+    write_overview(options.out)
+    print(f"{folder / 'README.md'}: {len(runs)} runs")
+    return int(Exit.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(_main))

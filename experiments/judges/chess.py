@@ -1,0 +1,186 @@
+"""Chess from nothing: simple opponents, won positions, and what the value knows of material."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from engine.nets import LoadedNet, load_net
+from engine.search_choice import search_name
+from evaluation.match.openings import Opening, random_openings
+from evaluation.match.runner import PlayedGame
+from evaluation.truth.choosing import play_settings
+from experiments import contest
+from experiments.measures import Judgement, Measure, share
+from experiments.recipe import Recipe
+from experiments.self_play_games import Span, spans
+from experiments.training import Trained
+from games.chess import GAME
+from games.chess.heuristic import material
+from games.game_history import GameHistory
+from games.spec import PLY_CAP
+from search.evaluator import evaluate
+from search.leaf_batch import LeafBatch
+from search.tree import tree_for
+
+PAIRS, PAIRS_ON_THE_WAY = 50, 10
+"""Openings of a match, each from both sides: at the end, and for networks before it."""
+OPENING_PLIES = 4
+MAX_PLIES = 300
+"""Games as long as 150 moves of each are drawn: a mate that takes longer is none that one can rely on."""
+CURVE_SEED, FINAL_SEED = 1, 2
+"""Of openings and positions. Who looks at the curve may stop a run that is good there; it is then judged on
+others."""
+TARGETS = {"random": 0.97, "greedy": 0.65}
+OPPONENTS = (*TARGETS, "alphabeta:1", "alphabeta:2")
+MATES_TARGET = 0.80
+DECISIVE_TARGET = 0.40
+CORRELATION_TARGET = 0.5
+QUEEN_TARGET = 0.90
+MATE = "checkmate"
+QUEEN_UP = (
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
+    "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+)
+"""One side without its queen; four random moves make the positions differ."""
+MATERIAL_GAMES, MATERIAL_EVERY = 40, 7
+"""Games between a random and a greedy player, and plies between two positions of one that are looked at."""
+
+
+def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
+    """The last network in full, the untrained one and random moves beside it, snapshots by short matches."""
+    found = Judgement()
+    how = recipe.in_matches, search_name(trained.search(recipe, GAME))
+    first, last = trained.snapshots[0], trained.snapshots[-1]
+    curve_positions, final_positions = material_positions(CURVE_SEED), material_positions(FINAL_SEED)
+    for snapshot in trained.snapshots:
+        tell(f"judging minute {snapshot.minute}")
+        file = trained.path(snapshot)
+        player = contest.net_player(file, *how)
+        for opponent in TARGETS:
+            found.add_point("score", f"against {opponent}", snapshot.minute, _short(player, opponent))
+        what = "correlation of the raw value with material"
+        found.add_point(what, "network", snapshot.minute, correlation(file, curve_positions))
+        if snapshot in (first, last):
+            name = ("trained" if snapshot is last else "untrained") + f", {how[0]} simulations, {how[1]}"
+            target = CORRELATION_TARGET if snapshot is last else None
+            r = correlation(file, final_positions)
+            found.measures += _full(player, name, trained=snapshot is last)
+            found.measures.append(Measure(what, name, r, len(final_positions), target=target, unit=""))
+    tell("random moves")
+    found.measures += _full("random", "random moves", trained=False)
+    _add_self_play(found, spans(trained.folder))
+    return found
+
+
+def _full(player: str, name: str, *, trained: bool) -> list[Measure]:
+    """Matches against all opponents, and the conversion of an extra queen."""
+    measures = []
+    openings = random_openings(GAME, PAIRS, OPENING_PLIES, seed=FINAL_SEED)
+    for opponent in OPPONENTS:
+        target = TARGETS.get(opponent)
+        played = contest.play(GAME, player, opponent, openings, max_plies=MAX_PLIES)
+        measures.append(contest.score(f"score against {opponent}", name, played, target if trained else None))
+        mates = sum(one.outcome_for_a == 1 and one.reason == MATE for one in played)
+        asked = MATES_TARGET if trained and opponent == "random" else None
+        measures.append(
+            share(f"games won by mate against {opponent}", name, mates, len(played), target=asked)
+        )
+    won, count = queen_up(player)
+    asked = QUEEN_TARGET if trained else None
+    measures.append(share("won with an extra queen against random", name, won, count, target=asked))
+    return measures
+
+
+def _short(player: str, opponent: str) -> float:
+    """The score of a short match, for the curve."""
+    openings = random_openings(GAME, PAIRS_ON_THE_WAY, OPENING_PLIES, seed=CURVE_SEED)
+    return contest.score("", "", contest.play(GAME, player, opponent, openings, max_plies=MAX_PLIES)).value
+
+
+def queen_up(player: str) -> tuple[int, int]:
+    """(games won, games) of `player` with a queen more than a random opponent."""
+    rng = np.random.default_rng(11)
+    openings: list[Opening] = []
+    while len(openings) < PAIRS:
+        line = GameHistory(GAME, QUEEN_UP[len(openings) % 2])
+        while line.ply < OPENING_PLIES and line.end_reason() is None:
+            line.play(int(rng.choice(line.legal_actions())))
+        if line.end_reason() is None and abs(_lead(line)) >= LEAD:
+            openings.append(Opening(f"queen {len(openings)}", line.start, tuple(line.actions)))
+    played = contest.play(GAME, player, "random", openings, max_plies=MAX_PLIES)
+    ahead = [one for one in played if _is_ahead(one)]
+    return sum(one.outcome_for_a == 1 for one in ahead), len(ahead)
+
+
+LEAD = 800
+"""Centipawns: the queen is still worth having after the random moves."""
+
+
+def _lead(line: GameHistory) -> int:
+    """Material of the first player beyond the second's, centipawns."""
+    value = int(material(line.state))
+    return value if line.side_to_move == 0 else -value
+
+
+def _is_ahead(game: PlayedGame) -> bool:
+    """Whether player A had the queen."""
+    return (game.start == QUEEN_UP[1]) != game.swapped
+
+
+def material_positions(seed: int) -> list[GameHistory]:
+    """Positions from games between a random and a greedy player: of every kind of material balance."""
+    openings = random_openings(GAME, MATERIAL_GAMES // 2, OPENING_PLIES, seed=seed)
+    lines = []
+    for game in contest.play(GAME, "random", "greedy", openings, seed=seed):
+        for plies in range(8, len(game.actions), MATERIAL_EVERY):
+            line = GameHistory(GAME, game.start)
+            for action in game.actions[:plies]:
+                line.play(action)
+            lines.append(line)
+    return lines
+
+
+def correlation(file: Path, lines: Sequence[GameHistory]) -> float:
+    """Pearson's r of the raw value with material, both for the side to move."""
+    net = load_net(file)
+    try:
+        values = asyncio.run(_values(net, lines))
+    finally:
+        net.close()
+    amounts = [float(material(line.state)) for line in lines]
+    return float(np.corrcoef(values, amounts)[0, 1]) if np.std(values) > 0 else 0.0
+
+
+async def _values(net: LoadedNet, lines: Sequence[GameHistory]) -> list[float]:
+    settings = play_settings(net, 1)
+
+    async def one(line: GameHistory) -> float:
+        tree = tree_for(GAME, settings, np.random.default_rng(0))
+        tree.reset(line.states[0])
+        for action in line.actions:
+            tree.advance(action)
+        answer = await evaluate(net.evaluator, LeafBatch.of(tree.root_leaf()))
+        return float(answer.values[0])
+
+    return list(await asyncio.gather(*(one(line) for line in lines)))
+
+
+def _add_self_play(found: Judgement, parts: Sequence[Span]) -> None:
+    for part in parts:
+        for label, value in (("decisive", part.decisive), ("mates", part.mates), (PLY_CAP, part.capped)):
+            found.add_point("share of self-play games", label, part.minute, value)
+        found.add_point("plies of a self-play game", "mean", part.minute, part.mean_plies)
+    if parts:
+        last = parts[-1]
+        hits = round(last.decisive * last.games)
+        what = "decisive games in the last tenth of self-play"
+        found.measures.append(share(what, "self-play", hits, last.games, target=DECISIVE_TARGET))
+        rising = sum(part.decisive for part in parts[-3:]) / len(parts[-3:])
+        before = sum(part.decisive for part in parts[:-3]) / max(1, len(parts[:-3]))
+        found.notes.append(
+            f"decisive share: {before:.1%} before the last three tenths of self-play, {rising:.1%} in them"
+        )

@@ -1,0 +1,85 @@
+"""What judges find: figures with their uncertainty and target, and curves over wall clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from evaluation.match.elo import Z95
+
+Points = list[tuple[float, float]]
+"""(minute, value)"""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One figure of one player. Shares are between 0 and 1."""
+
+    what: str
+    player: str
+    value: float
+    count: int
+    """Games or positions it is taken over."""
+    low: float | None = None
+    """95 % interval, where one is known."""
+    high: float | None = None
+    target: float | None = None
+    """None: shown beside the others, nothing is asked of it."""
+    at_most: bool = False
+    """Whether the target is an upper limit."""
+    unit: str = "share"
+    """`share` (printed as per cent), `moves`, or empty for a plain number."""
+
+    @property
+    def reached(self) -> bool | None:
+        """None without a target."""
+        if self.target is None:
+            return None
+        return self.value <= self.target if self.at_most else self.value >= self.target
+
+    def text(self, value: float) -> str:
+        """`value` in this measure's unit."""
+        return f"{100 * value:.1f} %" if self.unit == "share" else f"{value:.2f} {self.unit}".rstrip()
+
+
+@dataclass
+class Judgement:
+    """Everything that one judge says of one run."""
+
+    measures: list[Measure] = field(default_factory=list)
+    curves: dict[str, dict[str, Points]] = field(default_factory=dict)
+    """By panel and label."""
+    notes: list[str] = field(default_factory=list)
+
+    def add_point(self, panel: str, label: str, minute: float, value: float) -> None:
+        self.curves.setdefault(panel, {}).setdefault(label, []).append((minute, value))
+
+    def to_json(self) -> dict[str, Any]:
+        measures = [{**asdict(one), "reached": one.reached} for one in self.measures]
+        return {"measures": measures, "curves": self.curves, "notes": self.notes}
+
+    @staticmethod
+    def from_json(found: dict[str, Any]) -> Judgement:
+        """What `to_json` made."""
+        measures = []
+        for one in found["measures"]:
+            one.pop("reached")
+            measures.append(Measure(**one))
+        return Judgement(measures, found["curves"], found["notes"])
+
+
+def share(what: str, player: str, hits: int, count: int, **target: Any) -> Measure:
+    """A share of independent trials, with Wilson's interval. ValueError without trials."""
+    if count <= 0:
+        raise ValueError(f"{what}: nothing was counted")
+    p, z2 = hits / count, Z95**2
+    centre, spread = p + z2 / (2 * count), Z95 * math.sqrt(p * (1 - p) / count + z2 / (4 * count**2))
+    low, high = ((centre + sign * spread) / (1 + z2 / count) for sign in (-1, 1))
+    return Measure(what, player, p, count, max(0.0, low), min(1.0, high), **target)
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """NaN if there are none."""
+    return sum(values) / len(values) if values else math.nan

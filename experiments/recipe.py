@@ -1,0 +1,103 @@
+"""A recipe: everything that a proof run is made of, in one TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from games.names import GAME_NAMES
+from runtime.exits import Exit, Fatal
+from runtime.nearest import nearest
+
+FOLDER = Path(__file__).parent / "recipes"
+ANY_GAME = "any_game"
+"""The judge of games that have none of their own."""
+MINUTES = 10.0
+"""Of a game without a recipe."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Contents of a recipe file."""
+
+    name: str
+    """Of the file, without its ending."""
+    title: str
+    game: str
+    minutes: float
+    """Wall clock of self-play and training together."""
+    judge: str = ANY_GAME
+    """Who judges the result: a name of `experiments.judging`; `any_game` needs nothing to be known of the
+    game."""
+    seeds: tuple[int, ...] = (1, 2)
+    snapshot_minutes: float = 5.0
+    """Minutes between two networks that are kept for the learning curve."""
+    simulations: int = 64
+    """New simulations a move in self-play."""
+    judge_simulations: int = 64
+    """Simulations a move when it is judged."""
+    match_simulations: int = 0
+    """Simulations a move in matches against other players; 0: `judge_simulations`."""
+    judge_search: str = ""
+    """How it searches then, as in player specs (puct, gumbel?gumbel_c_scale=0.1); empty: as in self-play."""
+    net: str = "tiny"
+    games: int = 128
+    """Games in flight in the worker process."""
+    workers: int = 1
+    most_games: int = 0
+    """Games after which the run ends even if there is time left; 0: only the time ends it."""
+    server: dict[str, Any] = field(default_factory=dict)
+    """Further settings of azserver (those of self-play under `self_play`)."""
+    trainer: dict[str, Any] = field(default_factory=dict)
+    """Further settings of the trainer."""
+
+    @property
+    def in_matches(self) -> int:
+        """Simulations a move in matches."""
+        return self.match_simulations or self.judge_simulations
+
+
+def names() -> list[str]:
+    """The recipes there are."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load(name: str) -> Recipe:
+    """The recipe `name` of `experiments/recipes`, or in the file of that name; a game without a recipe is
+    trained for MINUTES with default settings. Fatal(CONFIG) if it is none of them."""
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    try:
+        settings = tomllib.loads(path.read_text())
+    except FileNotFoundError as error:
+        if name in GAME_NAMES:
+            return Recipe(name, f"{name} in {MINUTES:.0f} minutes", name, MINUTES)
+        raise Fatal(f"there is no recipe {name!r}; there are {', '.join(names())}", Exit.CONFIG) from error
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise Fatal(f"{path} cannot be read: {error}", Exit.CONFIG) from error
+    return from_settings(path.stem, settings)
+
+
+def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
+    """A recipe from what its file says. Fatal(CONFIG) for a key that means nothing, one that is missing, or
+    a value of another type."""
+    known = {one.name for one in fields(Recipe)} - {"name"}
+    for key in settings:
+        if key not in known:
+            raise Fatal(
+                f"recipe {name}: {key!r} is no setting; did you mean {nearest(key, known)!r}?", Exit.CONFIG
+            )
+    try:
+        return msgspec.convert({**settings, "name": name}, Recipe)
+    except msgspec.ValidationError as error:
+        raise Fatal(f"recipe {name}: {error}", Exit.CONFIG) from error
+
+
+def to_settings(recipe: Recipe) -> dict[str, Any]:
+    """What `from_settings` makes the recipe of."""
+    settings = asdict(recipe)
+    del settings["name"]
+    return settings

@@ -1,0 +1,193 @@
+"""The folder of a recipe's results: what was run and what came of it, for programs and for people.
+
+results/NAME/seed-N.json   command, settings, machine, wall clock, measures, curves
+             curves.png    of all seeds
+             README.md     the table, and how to repeat it
+results/README.md          what was asked of all recipes, and whether it was reached
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from experiments.measures import Judgement, Measure
+from experiments.pictures import draw
+from experiments.recipe import Recipe
+from experiments.toml_text import to_toml
+from experiments.training import Trained
+from runtime.runs import write_atomically
+
+EARLY = 0.97
+"""Share of a recipe's minutes; a run that took less was stopped before its time."""
+
+
+def write_seed(
+    folder: Path, recipe: Recipe, seed: int, trained: Trained, found: Judgement, machine: Mapping[str, Any]
+) -> None:
+    """One seed's file."""
+    settings = {**asdict(recipe), "seeds": list(recipe.seeds)}
+    about = {
+        "recipe": settings,
+        "seed": seed,
+        "machine": dict(machine),
+        **trained.to_json(),
+        **found.to_json(),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / f"seed-{seed}.json", (json.dumps(about, indent=1) + "\n").encode())
+
+
+def read_seeds(folder: Path) -> dict[int, dict[str, Any]]:
+    """All seeds' files, by seed."""
+    found = [json.loads(path.read_bytes()) for path in sorted(folder.glob("seed-*.json"))]
+    return {one["seed"]: one for one in sorted(found, key=lambda one: int(one["seed"]))}
+
+
+def write_page(folder: Path, recipe: Recipe) -> None:
+    """Page and picture from the seeds' files that are there."""
+    seeds = read_seeds(folder)
+    judged = {seed: Judgement.from_json(about) for seed, about in seeds.items()}
+    draw(judged, recipe.title, folder / "curves.png")
+    write_atomically(folder / "README.md", _page(recipe, seeds, judged).encode())
+    write_overview(folder.parent)
+
+
+def write_overview(folder: Path) -> None:
+    """All recipes of a folder of results, by what was asked of them, and all ablations."""
+    write_atomically(folder / "README.md", _overview(folder).encode())
+
+
+def _overview(folder: Path) -> str:
+    lines = [
+        "# Results",
+        "",
+        "What was asked of each recipe; each page has the untrained network under the same search and random "
+        "moves beside it, curves, settings, and how to repeat it. Written by `python -m experiments`.",
+        "",
+        "| recipe | wall clock, min (core-min) | what | seeds | target | reached |",
+        "|---|---|---|---|---|---|",
+    ]
+    for page in sorted(folder.glob("*/seed-*.json")):
+        if page == min(page.parent.glob("seed-*.json")):
+            lines += _asked(page.parent)
+    lines += [f"\n[{title}]({name}/README.md)" for name, title in _ablations(folder)]
+    return "\n".join(lines) + "\n"
+
+
+def _ablations(folder: Path) -> list[tuple[str, str]]:
+    """(folder, title) of each table of settings compared (`experiments.ablation`)."""
+    pages = sorted(folder.glob("ablation-*/README.md"))
+    return [(page.parent.name, page.read_text().partition("\n")[0].removeprefix("# ")) for page in pages]
+
+
+def _asked(folder: Path) -> list[str]:
+    seeds = read_seeds(folder)
+    judged = [Judgement.from_json(about) for about in seeds.values()]
+    title = f"[{next(iter(seeds.values()))['recipe']['title']}]({folder.name}/README.md)"
+    clock = ", ".join(
+        f"{one['minutes']:.0f} ({one['core_minutes']:.0f}){_stopped(one)}" for one in seeds.values()
+    )
+    lines = []
+    for asked in [one for one in judged[0].measures if one.target is not None]:
+        found = [_find(one.measures, (asked.what, asked.player)) for one in judged]
+        known = [one for one in found if one is not None]
+        values = "; ".join(one.text(one.value) for one in known)
+        what = f"{asked.what} ({asked.player})"
+        lines.append(f"| {title} | {clock} | {what} | {values} | {_target(asked)} | {_reached(known)} |")
+        title = clock = ""
+    return lines
+
+
+def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[int, Judgement]) -> str:
+    parts = [
+        f"# {recipe.title}",
+        f"Repeat it with `make learn-{recipe.name.replace('_', '-')}`: {recipe.minutes:g} minutes of "
+        "self-play and training for each seed, then the judging. Written by `python -m experiments`.",
+        _runs(seeds),
+        _table(judged),
+        *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
+        "![curves](curves.png)",
+        "Settings beside the defaults:",
+        f"```toml\n{_settings(next(iter(seeds.values()))['recipe'])}```",
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
+    lines = [
+        "| seed | date, commit | wall clock, min | core-min | games | positions | steps | machine |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for seed, one in seeds.items():
+        machine, summary = one["machine"], one["summary"]
+        on = f"{machine['processor']}, {machine['cores']} cores, GPU: {machine['gpu']}"
+        when = f"{machine.get('date', '')} {machine.get('commit', '')}".strip()
+        minutes = f"{one['minutes']:.1f}{_stopped(one)}"
+        lines.append(
+            f"| {seed} | {when} | {minutes} | {one['core_minutes']:.0f} | {summary['games']:,} | "
+            f"{summary['positions']:,} | {summary['steps']:,} | {on} |"
+        )
+    return "\n".join(lines)
+
+
+def _stopped(about: Mapping[str, Any]) -> str:
+    """Says of a seed's run that it ended before its time, and not because it had all its games."""
+    recipe = about["recipe"]
+    most = recipe.get("most_games", 0)
+    is_early = about["minutes"] < EARLY * recipe["minutes"] and not 0 < most <= about["summary"]["games"]
+    return f", stopped early (of {recipe['minutes']:g})" if is_early else ""
+
+
+def _table(judged: Mapping[int, Judgement]) -> str:
+    """One line a measure and player, one column a seed."""
+    keys = list(dict.fromkeys((one.what, one.player) for found in judged.values() for one in found.measures))
+    head = ["what", "who", "over", *(f"seed {seed}" for seed in judged), "target", "reached"]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for key in keys:
+        found = [_find(one.measures, key) for one in judged.values()]
+        known = [one for one in found if one is not None]
+        cells = [
+            *key,
+            str(known[0].count),
+            *(_cell(one) for one in found),
+            _target(known[0]),
+            _reached(known),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _find(measures: Sequence[Measure], key: tuple[str, str]) -> Measure | None:
+    return next((one for one in measures if (one.what, one.player) == key), None)
+
+
+def _cell(one: Measure | None) -> str:
+    if one is None:
+        return ""
+    if one.low is None or one.high is None:
+        return one.text(one.value)
+    return f"{one.text(one.value)} [{one.text(one.low)}, {one.text(one.high)}]"
+
+
+def _target(one: Measure) -> str:
+    if one.target is None:
+        return ""
+    return ("at most " if one.at_most else "at least ") + one.text(one.target)
+
+
+def _reached(known: Sequence[Measure]) -> str:
+    """`yes` only if every seed did."""
+    if known[0].target is None:
+        return ""
+    count = sum(one.reached is True for one in known)
+    return "yes" if count == len(known) else f"no ({count} of {len(known)} seeds)"
+
+
+def _settings(recipe: Mapping[str, Any]) -> str:
+    """Of a recipe as a seed's file has it: the file of that name may have changed since."""
+    run = {key: recipe[key] for key in ("net", "simulations", "games", "workers")}
+    return to_toml({**run, "server": recipe["server"], "trainer": recipe["trainer"]})

@@ -1,0 +1,223 @@
+"""Runs a recipe for its time, as `azrun` with its settings in files, and keeps networks along the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.search_choice import search_for
+from evaluation.truth.target import weights_file
+from experiments.recipe import Recipe
+from experiments.toml_text import to_toml
+from games.spec import Game
+from protocol.settings import SelfPlaySettings
+from runtime.exits import Exit, Fatal
+from runtime.runs import RunFolder, write_atomically
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at the run."""
+LONGEST_ROW = 65536
+"""Bytes that hold at least one whole row of figures."""
+END_SECONDS = 120.0
+"""How long the parts get to end."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A network on its way."""
+
+    minute: float
+    """Wall clock since the run's start, to a hundredth; no two have the same."""
+    games: int
+    """Games that the trainer had then."""
+    step: int
+    file: str
+    """Name in the folder of snapshots."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run that is over."""
+
+    folder: RunFolder
+    snapshots: list[Snapshot]
+    """In order; the first is the untrained network, the last the one at the end."""
+    summary: dict[str, Any]
+    """azrun's last line."""
+    minutes: float
+    """Wall clock, starting and stopping included."""
+    core_minutes: float
+    """Processor time that all its processes used."""
+
+    def path(self, snapshot: Snapshot) -> Path:
+        return snapshots_folder(self.folder) / snapshot.file
+
+    def search(self, recipe: Recipe, game: Game) -> SelfPlaySettings:
+        """How networks of this run search when they are judged."""
+        return search_for(recipe.judge_search, game, self.folder.weights / "any")
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the folder."""
+        listed = [asdict(snapshot) for snapshot in self.snapshots]
+        rest = {"summary": self.summary, "minutes": self.minutes, "core_minutes": self.core_minutes}
+        return {"snapshots": listed, **rest}
+
+
+def snapshots_folder(folder: RunFolder) -> Path:
+    return folder.path / "snapshots"
+
+
+def command_of(recipe: Recipe, seed: int, minutes: float, runs: Path, run: str, settings: Path) -> list[str]:
+    """azrun's command line; writes its settings files into the folder `settings`."""
+    server = {**recipe.server, "seed": seed}
+    server["self_play"] = {**server.get("self_play", {}), "seed": seed}
+    settings.mkdir(parents=True, exist_ok=True)
+    (settings / "server.toml").write_text(to_toml(server))
+    (settings / "trainer.toml").write_text(to_toml({**recipe.trainer, "seed": seed}))
+    return [
+        *(sys.executable, "-m", "commands.azrun", "--game", recipe.game, "--minutes", str(minutes)),
+        *("--run", run, "--runs", str(runs), "--net", recipe.net, "--simulations", str(recipe.simulations)),
+        *("--games", str(recipe.games), "--workers", str(recipe.workers), "--client-workers", "0"),
+        *("--server-config", str(settings / "server.toml")),
+        *("--trainer-config", str(settings / "trainer.toml")),
+    ]
+
+
+def train(
+    recipe: Recipe,
+    seed: int,
+    runs: Path,
+    minutes: float,
+    *,
+    run: str = "",
+    tell: Callable[[str], None] = print,
+) -> Trained:
+    """Train in `runs` for `minutes`. Fatal if the run exists already or ends without a network."""
+    folder = RunFolder(runs, run or f"{recipe.name}-seed{seed}")
+    if folder.path.exists():
+        raise Fatal(f"{folder.path} exists; a proof begins from nothing: remove it or move it", Exit.CONFIG)
+    command = command_of(recipe, seed, minutes, runs, folder.name, folder.path / "recipe")
+    tell(" ".join(command))
+    began, used = time.monotonic(), _children_seconds()
+    with (folder.path / "azrun.txt").open("wb") as output:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=output, env=os.environ, start_new_session=True
+        )
+        try:
+            snapshots = _watch(process, recipe, folder, minutes, began)
+            last_line, _ = process.communicate(timeout=END_SECONDS)
+        finally:
+            _end(process)
+    if process.returncode != 0:
+        raise Fatal(
+            f"azrun ended with status {process.returncode}; see {folder.path}/azrun.txt", Exit.INTERNAL
+        )
+    took = time.monotonic() - began
+    snapshots.append(_snapshot(folder, minute_after(snapshots, took / 60)))
+    summary = json.loads(last_line.splitlines()[-1])
+    trained = Trained(folder, snapshots, summary, took / 60, (_children_seconds() - used) / 60)
+    write_atomically(_about(folder), json.dumps(trained.to_json(), indent=1).encode())
+    return trained
+
+
+def read_trained(folder: RunFolder) -> Trained:
+    """A run that `train` made earlier. Fatal(BAD_DATA) if it did not come to its end."""
+    try:
+        about = json.loads(_about(folder).read_bytes())
+        snapshots = [Snapshot(**one) for one in about.pop("snapshots")]
+        return Trained(folder, snapshots, **about)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Fatal(
+            f"{folder.path} holds no finished proof run ({error}); train it first, without --judge-only",
+            Exit.BAD_DATA,
+        ) from error
+
+
+def _about(folder: RunFolder) -> Path:
+    return snapshots_folder(folder) / "trained.json"
+
+
+def _watch(
+    process: subprocess.Popen[bytes], recipe: Recipe, folder: RunFolder, minutes: float, began: float
+) -> list[Snapshot]:
+    """Keep networks until the run ends by itself, or has its games."""
+    snapshots: list[Snapshot] = []
+    asked = False
+    while process.poll() is None:
+        minute = (time.monotonic() - began) / 60
+        if minute > minutes + END_SECONDS / 60:
+            raise Fatal(f"azrun does not end; see {folder.path}/azrun.txt", Exit.INTERNAL)
+        due = recipe.snapshot_minutes * len(snapshots)
+        if due <= minute < minutes and (folder.weights / "current.json").exists():
+            snapshots.append(_snapshot(folder, minute_after(snapshots, minute)))
+        if recipe.most_games and not asked and _progress(folder)[0] >= recipe.most_games:
+            process.send_signal(signal.SIGINT)
+            asked = True
+        _pause(process)
+    return snapshots
+
+
+def _pause(process: subprocess.Popen[bytes]) -> None:
+    """Wait a little, or until the process ends."""
+    try:
+        process.wait(LOOK_EVERY)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Nothing of the run stays behind when this process is interrupted."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def minute_after(snapshots: Sequence[Snapshot], minute: float) -> float:
+    """`minute` to a hundredth, and later than all of `snapshots`: their files are named by it."""
+    rounded = round(minute, 2)
+    return max(rounded, round(snapshots[-1].minute + 0.01, 2)) if snapshots else rounded
+
+
+def _snapshot(folder: RunFolder, minute: float) -> Snapshot:
+    target = snapshots_folder(folder)
+    target.mkdir(exist_ok=True)
+    games, step = _progress(folder)
+    snapshot = Snapshot(minute, games, step, f"{minute:06.2f}.safetensors")
+    shutil.copyfile(weights_file(folder.path), target / snapshot.file)
+    return snapshot
+
+
+def _progress(folder: RunFolder) -> tuple[int, int]:
+    """(games, step) as the trainer last wrote them."""
+    try:
+        row = json.loads(_last_line(folder.figures_log))
+        return int(row["trainer/games"]), int(row["trainer/step"])
+    except (OSError, ValueError, KeyError):
+        return 0, 0
+
+
+def _last_line(path: Path) -> bytes:
+    """The last line that is whole; the file grows for hours and is looked at every second."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - LONGEST_ROW))
+        whole, _, _ = file.read().rpartition(b"\n")
+        return whole.rpartition(b"\n")[2]
+
+
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -1,0 +1,104 @@
+"""A game as a line of positions: what players, analysis and match records talk about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from games.spec import PLY_CAP, Game, Line, State, outcome_for_first_player
+
+
+class GameHistory:
+    """Positions from a start position on, and the actions between them.
+
+    `start` is in the game's notation ("" is the usual start); ValueError if it cannot be read.
+    """
+
+    def __init__(self, game: Game, start: str = "", max_plies: int = 0) -> None:
+        self.game = game
+        self.start = start
+        self.max_plies = max_plies or game.max_plies
+        self.actions: list[int] = []
+        self._states = np.zeros((64, game.state_words), np.uint64)
+        self._states[0] = game.notation.state_from_text(start)
+        self._legal = np.zeros(game.max_legal, np.uint16)
+
+    @property
+    def ply(self) -> int:
+        """Moves played."""
+        return len(self.actions)
+
+    @property
+    def states(self) -> Line:
+        """uint64[ply + 1, state_words], a view."""
+        return self._states[: self.ply + 1]
+
+    @property
+    def state(self) -> State:
+        """The position now."""
+        position: State = self._states[self.ply]
+        return position
+
+    @property
+    def side_to_move(self) -> int:
+        """0: the first player."""
+        return int(self.game.rules.side_to_move(self.state))
+
+    def legal_actions(self) -> npt.NDArray[np.uint16]:
+        """[n] in the order of the rules."""
+        count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)
+        return self._legal[:count].copy()
+
+    def play(self, action: int) -> None:
+        """Play an action. ValueError if it is not legal or the game is over."""
+        if self.end_reason() is not None:
+            raise ValueError(f"the game is over ({self.end_reason()})")
+        if action not in self.legal_actions():
+            raise ValueError(f"action {action} is not legal here")
+        self._append(action)
+
+    def _append(self, action: int) -> None:
+        if self.ply + 2 > len(self._states):
+            self._states = np.concatenate([self._states, np.zeros_like(self._states)])
+        self.game.rules.play(self._states[self.ply], action, self._states[self.ply + 1])
+        self.actions.append(action)
+
+    def play_text(self, move: str) -> None:
+        """Play a move in the game's notation. ValueError as from `play`."""
+        self.play(self.game.notation.action_from_text(self.state, move))
+
+    def moves_text(self) -> list[str]:
+        """All moves in the game's notation."""
+        notation = self.game.notation
+        return [
+            notation.action_to_text(state, action)
+            for state, action in zip(self._states, self.actions, strict=False)
+        ]
+
+    def end_reason(self) -> str | None:
+        """Why the game is over, None while it goes on."""
+        index = self._end_index()
+        if index:
+            return self.game.reason_name(index)
+        return PLY_CAP if self.ply >= self.max_plies else None
+
+    def outcome(self) -> int:
+        """Result of a finished game for the first player: +1, 0 or -1."""
+        return outcome_for_first_player(self.game.end_reasons[self._end_index()].value, self.side_to_move)
+
+    def _end_index(self) -> int:
+        count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)
+        return int(self.game.rules.end_reason(self._states, self.ply + 1, count, False))
+
+
+def line_of(game: Game, start: str = "", moves: Sequence[str] = ()) -> GameHistory:
+    """The line after `moves`. ValueError names the move that is not legal and its number."""
+    line = GameHistory(game, start)
+    for number, move in enumerate(moves, 1):
+        try:
+            line.play_text(move)
+        except ValueError as error:
+            raise ValueError(f"move {number} ({move!r}): {error}") from error
+    return line

@@ -1,5 +1,0 @@
-"""Proofs that it learns: a recipe is trained within a fixed time, judged on known truth, and written down.
-
-`python -m learn NAME` (or `make learn-NAME`) trains `learn/recipes/NAME.toml` once per seed, with the same
-processes that anybody starts, and fills `results/NAME/`.
-"""

@@ -1,0 +1,111 @@
+"""Games by weights version, neighbouring versions put together until there are games enough to count.
+
+Only columns of the store's index are read here, so a run of millions of games takes seconds. A game counts
+for the newest weights that played in it, as in `azplay games stats`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from store.games_file import GamesFile
+
+BINS = 24
+"""Bins on an axis, about; twice as many at the very most."""
+SMALLEST = 30
+"""Games in a bin, if there are so many."""
+
+
+@dataclass
+class Bin:
+    """Games of the versions `first .. last`."""
+
+    first: int
+    last: int
+    low: int
+    """Number of the oldest game."""
+    high: int
+    """Number of the newest game; games of other bins may lie between."""
+    games: int = 0
+    outcomes: Counter[int] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    lengths: Counter[int] = field(default_factory=Counter)
+    """Games by plies."""
+
+    @property
+    def label(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+
+    def percentile(self, share: float) -> int:
+        """The shortest length that `share` of the games do not exceed."""
+        left = share * self.games
+        for plies, games in sorted(self.lengths.items()):
+            left -= games
+            if left <= 1e-9:
+                return plies
+        return max(self.lengths, default=0)
+
+
+@dataclass(frozen=True)
+class Binned:
+    """All games of a run in bins, oldest first."""
+
+    bins: list[Bin]
+    first_game: dict[int, int]
+    """By version: number of the first game that it, or a newer one, played in."""
+
+    def of_version(self, version: int) -> int:
+        """Index of the bin that the version belongs to."""
+        return next((i for i, one in enumerate(self.bins) if version <= one.last), len(self.bins) - 1)
+
+
+def read_bins(games: GamesFile, most: int = BINS) -> Binned:
+    """Games that come while it reads may be in some counts and not in others."""
+    rows = games.query("SELECT version_max, count(*), min(seq), max(seq) FROM games GROUP BY version_max")
+    bins = merged([Bin(v, v, int(low), int(high), int(n)) for v, n, low, high in rows], most)
+    binned = Binned(bins, first_games([(v, low) for v, _, low, _ in rows]))
+    if bins:
+        _count(games, binned)
+    return binned
+
+
+def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
+    """Bins of about equal numbers of games, from those of single versions, oldest first."""
+    total = sum(one.games for one in versions)
+    wanted = max(SMALLEST, -(-total // most))
+    found: list[Bin] = []
+    for one in versions:
+        if found and found[-1].games < wanted and found[-1].games + one.games / 2 <= wanted:
+            last = found[-1]
+            last.last, last.games = one.last, last.games + one.games
+            last.low, last.high = min(last.low, one.low), max(last.high, one.high)
+        else:
+            found.append(Bin(one.first, one.last, one.low, one.high, one.games))
+    return found
+
+
+def first_games(rows: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """(version, its first game), oldest version first -> first game of it or a newer one."""
+    found: dict[int, int] = {}
+    first = None
+    for version, low in reversed(rows):
+        first = low if first is None else min(first, low)
+        found[version] = first
+    return dict(sorted(found.items()))
+
+
+def _count(games: GamesFile, binned: Binned) -> None:
+    rows = games.query(
+        "SELECT version_max, outcome, reason, plies, count(*) FROM games "
+        "GROUP BY version_max, outcome, reason, plies"
+    )
+    for one in binned.bins:
+        one.games = 0
+    for version, outcome, reason, plies, number in rows:
+        one = binned.bins[binned.of_version(version)]
+        one.games += number
+        one.outcomes[outcome] += number
+        one.reasons[reason] += number
+        one.lengths[plies] += number

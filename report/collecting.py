@@ -1,0 +1,96 @@
+"""Reads everything that a report is made of. Read-only, so a run may go on meanwhile."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diagnostics.alerts import Alert, Signs, find_alerts
+from games import get_game
+from report.bins import Binned, read_bins
+from report.boards import Shown, sample_games
+from report.history import History, read_history
+from report.ratings import Rated, read_ratings
+from report.sampling import Sample, take_sample
+from runtime.exits import Fatal
+from runtime.runs import RunFolder
+from store.games_file import GamesFile, Range
+
+MOMENTS = 100
+"""Points of the games an hour."""
+NEWEST_GAMES = 100
+"""Games whose weights are compared with the newest ones."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A run, as it was when it was read."""
+
+    run: RunFolder
+    about: Mapping[str, Any]
+    """run.json"""
+    settings: Mapping[str, Any]
+    """config.toml"""
+    figures: Mapping[str, Any]
+    """figures.json, as the trainer last left it."""
+    history: History
+    binned: Binned
+    sample: Sample
+    times: list[tuple[int, float]]
+    """(game, when it came) of some games, oldest first."""
+    rated: Rated | None
+    games: list[Shown]
+    alerts: list[Alert]
+
+
+def collect(run: RunFolder, games: GamesFile, per_bin: int) -> Report:
+    """Everything; at most `per_bin` games a bin of versions are read whole."""
+    history = read_history(run)
+    binned = read_bins(games)
+    sample = take_sample(games, binned, per_bin)
+    figures = run.read_figures()
+    reuse = history.rows[-1].get("trainer/samples_per_position") if history.rows else None
+    stretches = [sums.stretch for sums in sample.bins]
+    signs = Signs(get_game(games.game), stretches, history.lessons(), _lag(run, games), reuse)
+    return Report(
+        run, _about(run, games), _settings(run.config), figures, history, binned, sample, _times(games),
+        read_ratings(run.path / "ratings.json"), sample_games(games), find_alerts(signs),
+    )  # fmt: skip
+
+
+def _about(run: RunFolder, games: GamesFile) -> dict[str, Any]:
+    """A report is for runs that went wrong, too: without run.json there is still the store."""
+    try:
+        return run.describe()
+    except Fatal:
+        return {"game": games.game}
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _lag(run: RunFolder, games: GamesFile) -> float | None:
+    """Weights versions that the newest games are behind the newest weights; None without weights or games."""
+    try:
+        newest = int(json.loads((run.weights / "current.json").read_bytes())["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    played = [one.version_max for one in games.games(Range(newest=NEWEST_GAMES), with_data=False)]
+    return max(0.0, newest - statistics.median(played)) if len(played) == NEWEST_GAMES else None
+
+
+def _times(games: GamesFile) -> list[tuple[int, float]]:
+    low, high = games.query("SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM games")[0]
+    numbers = sorted({low + (high - low) * at // MOMENTS for at in range(MOMENTS + 1)})
+    places = ",".join("?" * len(numbers))
+    sql = f"SELECT seq, received_at FROM games WHERE seq IN ({places}) ORDER BY seq"
+    return [(int(seq), float(when)) for seq, when in games.query(sql, *numbers)]

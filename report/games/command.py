@@ -1,0 +1,137 @@
+"""`azplay games RUN list|show|export|verify|stats`: look at what a run has played."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tyro.conf import Positional
+
+from runtime.config import load
+from runtime.exits import Exit, Fatal
+
+if TYPE_CHECKING:
+    from store.games_file import GamesFile, Range
+
+EXAMPLES = (
+    "azplay games chess-tiny list --newest 20",
+    "azplay games chess-tiny show 17 --boards 4",
+    "azplay games runs/chess-tiny export --first 100 --last 199 --out games.pgn",
+)
+PROGRESS_EVERY = 1000
+
+
+@dataclass(frozen=True)
+class GamesConfig:
+    """The games a run has stored: list them, show one, export them, check them, count them."""
+
+    run: Positional[str]
+    """Folder of a run, or its name in --runs."""
+    action: Positional[Literal["list", "show", "export", "verify", "stats"]]
+    """list: a line a game; show: moves, boards, values; export: PGN (other games: like it); verify: every
+    game is whole and ends as it says; stats: results by weights version."""
+    number: Positional[int] = 0
+    """Which game to show, as `list` numbers them; 0 is the newest."""
+    runs: Path = Path("runs")
+    """Folder of all runs."""
+    first: int = 0
+    """Leave out games before this number."""
+    last: int = 0
+    """Leave out games after this number; 0: none."""
+    newest: int = 0
+    """Only so many of the newest games; 0: all."""
+    boards: int = 10
+    """show: a picture of the board after every so many plies; 0: only of the start and the end."""
+    out: Path | None = None
+    """export: file to write; not given: standard output."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(
+        GamesConfig, command="azplay games", examples=EXAMPLES, description=GamesConfig.__doc__ or ""
+    )
+    from store.games_file import Range, games_file
+
+    for name in ("number", "first", "last", "newest", "boards"):
+        if getattr(config, name) < 0:
+            raise Fatal(f"{name} must not be negative", Exit.CONFIG)
+    wanted = Range(config.first, config.last, config.newest)
+    with closing(games_file(config.run, config.runs)) as games:
+        if config.action == "list":
+            return _list(games, wanted)
+        if config.action == "show":
+            return _show(games, config)
+        if config.action == "export":
+            return _export(games, wanted, config)
+        if config.action == "verify":
+            return _verify(games, wanted)
+        return _stats(games)
+
+
+def _list(games: GamesFile, wanted: Range) -> int:
+    from report.games.listing import HEADER, listed
+
+    print(HEADER)
+    _print(listed(game) for game in games.games(wanted, with_data=False))
+    return int(Exit.OK)
+
+
+def _show(games: GamesFile, config: GamesConfig) -> int:
+    from games import get_game
+    from protocol.records import BadRecord
+    from report.games.showing import shown
+
+    number = config.number or int(games.query("SELECT coalesce(max(seq), 0) FROM games")[0][0])
+    stored = games.game_number(number)
+    try:
+        game = get_game(games.game)
+        _print(shown(game, stored, stored.record(game), config.boards))
+    except (BadRecord, ValueError) as error:
+        raise Fatal(f"game {number} of {games.path} is damaged: {error}", Exit.BAD_DATA) from error
+    return int(Exit.OK)
+
+
+def _export(games: GamesFile, wanted: Range, config: GamesConfig) -> int:
+    from report.games.export import export
+
+    exported, damaged = export(games, wanted, config.out, _say)
+    _say(f"{exported} games exported, {damaged} damaged ones left out")
+    return int(Exit.BAD_DATA if damaged else Exit.OK)
+
+
+def _verify(games: GamesFile, wanted: Range) -> int:
+    from games import get_game
+    from report.games.checking import fault_of
+
+    game, checked, bad = get_game(games.game), 0, 0
+    for stored in games.games(wanted, with_data=True):
+        checked += 1
+        fault = fault_of(game, stored)
+        if fault is not None:
+            bad += 1
+            print(f"game {stored.seq}: {fault}", flush=True)
+        if checked % PROGRESS_EVERY == 0:
+            _say(f"{checked} games checked, {bad} bad")
+    print(f"{checked} games checked, {bad} bad")
+    return int(Exit.BAD_DATA if bad else Exit.OK)
+
+
+def _stats(games: GamesFile) -> int:
+    from report.games.counting import count, table
+
+    _print(table(count(games)))
+    return int(Exit.OK)
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+def _say(text: str) -> None:
+    print(f"azplay games: {text}", file=sys.stderr, flush=True)

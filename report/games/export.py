@@ -1,0 +1,111 @@
+"""Games as PGN, with what the search found in comments; games that have none in the same shape.
+
+A comment is `[%value +0.123] [%visits 312/800] [%prior_value +0.080] [%prior_kl 0.412] [%depth 5.3/14]`: the
+root's value after search for the side that moves, in [-1, 1]; visits of the move played and of all moves; the
+network's own value; KL of the search from the policy, nats; plies that simulations went down, mean and most.
+The last three only where they are known.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TextIO
+
+from games import get_game
+from games.game_history import GameHistory
+from games.knowledge import PgnWriter, knowledge_of
+from games.spec import Game
+from protocol.records import BadRecord, GameRecord
+from report.games.listing import RESULTS, versions
+from report.games.plies import Ply, plies
+from runtime.exits import Exit, Fatal
+from store.games_file import GamesFile, Range
+from store.rows import Stored
+
+Writer = Callable[[Game, dict[str, str], GameRecord], str]
+
+
+def export(games: GamesFile, wanted: Range, out: Path | None, say: Callable[[str], None]) -> tuple[int, int]:
+    """Write the games in `wanted` to `out` (None: standard output); (exported, damaged and left out)."""
+    if out is None:
+        return _export_to(sys.stdout, games, wanted, say)
+    partial = out.with_name(out.name + ".partial")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            counts = _export_to(file, games, wanted, say)
+        partial.replace(out)
+    except OSError as error:
+        raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
+    return counts
+
+
+def _export_to(file: TextIO, games: GamesFile, wanted: Range, say: Callable[[str], None]) -> tuple[int, int]:
+    game, exported, damaged = get_game(games.game), 0, 0
+    pgn = knowledge_of(game).pgn
+    write: Writer = as_text if pgn is None else partial(as_pgn, pgn)
+    event = f"azselfplay {games.path.resolve().parent.name}"
+    for stored in games.games(wanted, with_data=True):
+        try:
+            record = stored.record(game)
+            text = write(game, tags(event, stored, record), record)
+        except (BadRecord, ValueError) as error:
+            damaged += 1
+            say(f"game {stored.seq} is damaged: {error}")
+            continue
+        file.write(text + "\n\n")
+        exported += 1
+    return exported, damaged
+
+
+def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
+    """PGN tags of a game: the usual seven first."""
+    player = f"weights {versions(stored)}"
+    found = {
+        "Event": event,
+        "Site": record.source or "?",
+        "Date": datetime.fromtimestamp(stored.received_at, UTC).strftime("%Y.%m.%d"),
+        "Round": str(stored.seq),
+        "White": player,
+        "Black": player,
+        "Result": RESULTS[record.outcome],
+        "Termination": record.reason,
+        "PlyCount": str(record.plies),
+        "Simulations": str(record.simulations),
+    }
+    return {**found, "Start": record.start} if record.start else found
+
+
+def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRecord) -> str:
+    """A game as PGN. ValueError if it breaks the rules."""
+    line = GameHistory(game, record.start, record.max_plies)
+    moves = [(ply.move, comment(ply)) for ply in plies(game, record, line)]
+    return write({name: text for name, text in headers.items() if name != "Start"}, record.start, moves, "")
+
+
+def as_text(game: Game, headers: dict[str, str], record: GameRecord) -> str:
+    """A game as tags and moves; their number rises when the first player's turn comes. ValueError if it
+    breaks the rules."""
+    lines = [f'[{name} "{text}"]' for name, text in {"Game": game.name, **headers}.items()]
+    lines.append("")
+    line = GameHistory(game, record.start, record.max_plies)
+    number, before = 0, 1
+    for ply in plies(game, record, line):
+        number += ply.side < before or number == 0
+        before = ply.side
+        lines.append(f"{number}{'...' if ply.side else '.'} {ply.move} {{{comment(ply)}}}")
+    return "\n".join([*lines, headers["Result"]])
+
+
+def comment(ply: Ply) -> str:
+    parts = [f"[%value {ply.value:+.3f}]", f"[%visits {ply.visits}/{ply.all_visits}]"]
+    if ply.prior_value is not None:
+        parts.append(f"[%prior_value {ply.prior_value:+.3f}]")
+    if ply.prior_kl is not None:
+        parts.append(f"[%prior_kl {ply.prior_kl:.3f}]")
+    if ply.depth is not None:
+        parts.append(f"[%depth {ply.depth[0]:.1f}/{ply.depth[1]}]")
+    return " ".join(parts)

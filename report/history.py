@@ -1,0 +1,104 @@
+"""The trainer's figures over time: from its JSON lines, and for older runs from TensorBoard's event files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from diagnostics.alerts import Lesson
+from runtime.runs import RunFolder
+
+STEP = "trainer/step"
+LEARNED = ("policy_loss", "policy_entropy", "value_loss")
+LESSONS = 30
+"""Points of training that alerts compare."""
+
+
+@dataclass(frozen=True)
+class History:
+    """Figures by name, one row a moment, in the order of training."""
+
+    rows: list[dict[str, float]]
+    """Names are those of TensorBoard, `trainer/policy_loss`; `time` in seconds since 1970."""
+    damaged: int = 0
+    """Lines that could not be read; the last one may only be half written yet."""
+
+    def curve(self, name: str) -> tuple[list[float], list[float]]:
+        """(steps, values) where the figure is known."""
+        known = [row for row in self.rows if name in row]
+        return [row[STEP] for row in known], [row[name] for row in known]
+
+    def names(self, group: str) -> list[str]:
+        """Figures of a group that came at any time, `probe_values` -> `start`, `KQK`, in their order."""
+        prefix = f"{group}/"
+        return list({name: None for row in self.rows for name in row if name.startswith(prefix)})
+
+    def lessons(self) -> list[Lesson]:
+        """Losses at points spread over the last half of training."""
+        known = [row for row in self.rows if all(f"trainer/{name}" in row for name in LEARNED)]
+        last = known[len(known) // 2 :]
+        chosen = last[:: max(1, -(-len(last) // LESSONS))]
+        return [_lesson(row) for row in chosen]
+
+
+def _lesson(row: dict[str, float]) -> Lesson:
+    policy, entropy, value = (row[f"trainer/{name}"] for name in LEARNED)
+    return Lesson(int(row[STEP]), policy, entropy, value, row.get("trainer/held_out_value_loss"))
+
+
+def read_history(run: RunFolder) -> History:
+    """What there is; nothing at all for a run that has not trained yet."""
+    rows, damaged = _lines(run.figures_log)
+    first = rows[0][STEP] if rows else float("inf")
+    older = [row for row in _events(run.tensorboard) if row[STEP] < first] if first > 1 else []
+    return History(_forward([*older, *rows]), damaged)
+
+
+def _lines(path: Path) -> tuple[list[dict[str, float]], int]:
+    rows, damaged = [], 0
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                try:
+                    found = json.loads(line)
+                    row = {name: float(n) for name, n in found.items() if isinstance(n, int | float)}
+                    row[STEP], row["time"]
+                except (ValueError, AttributeError, KeyError):
+                    damaged += 1
+                    continue
+                rows.append(row)
+    except OSError:
+        pass
+    return rows, damaged
+
+
+def _forward(rows: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Without the steps that a trainer made again after it was killed and went back to a checkpoint."""
+    kept: list[dict[str, float]] = []
+    for row in rows:
+        while kept and kept[-1][STEP] >= row[STEP]:
+            kept.pop()
+        kept.append(row)
+    return kept
+
+
+def _events(folder: Path) -> list[dict[str, float]]:
+    """Rows from event files, a file a session of the trainer, oldest first."""
+    paths = sorted(folder.glob("events.out.tfevents.*")) if folder.is_dir() else []
+    if not paths:
+        return []
+    from tensorboard.backend.event_processing.event_accumulator import SCALARS, EventAccumulator
+
+    found = []
+    for path in paths:
+        events = EventAccumulator(str(path), size_guidance={SCALARS: 0})
+        events.Reload()
+        rows: dict[int, dict[str, float]] = {}
+        for name in events.Tags()["scalars"]:
+            for event in events.Scalars(name):
+                row = rows.setdefault(event.step, {STEP: float(event.step), "time": event.wall_time})
+                row[name] = event.value
+        found.append([rows[step] for step in sorted(rows)])
+    return list(itertools.chain.from_iterable(found))

@@ -1,0 +1,144 @@
+"""The page: one HTML file with everything in it, readable without a network and without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+from diagnostics.alerts import Alert
+from report.boards import Shown
+from report.charts import result_charts, sample_charts, speed_chart, training_charts
+from report.collecting import Report
+from report.drawing import Chart
+from report.ratings import rating_charts
+
+STYLE = """
+body{font:15px/1.45 system-ui,sans-serif;color:#222;max-width:1280px;margin:1.5rem auto;padding:0 1rem}
+h1{font-size:1.6rem;margin:0}h2{font-size:1.2rem;margin:2rem 0 .5rem;border-bottom:1px solid #ddd}
+h3{font-size:1rem;margin:.2rem 0}.when{color:#666;margin:.2rem 0 1rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(380px,1fr));gap:1rem}
+figure{margin:0;padding:.6rem;border:1px solid #e2e2e2;border-radius:6px}figure img{width:100%}
+figcaption,.caption{color:#555;font-size:.85rem}
+table{border-collapse:collapse;font-size:.9rem}td,th{padding:.15rem .8rem .15rem 0}
+td,th{text-align:left;vertical-align:top}
+td+td,th+th{font-variant-numeric:tabular-nums}
+.facts{columns:3 340px}.facts>div{break-inside:avoid;margin-bottom:1rem}
+.alert{border-left:5px solid #b2452f;background:#fbeeea;padding:.5rem .8rem;margin:.5rem 0}
+.well{border-left:5px solid #3a9d5d;background:#eef7f0;padding:.5rem .8rem}
+.boards{display:flex;flex-wrap:wrap;gap:1rem}.boards>div{max-width:240px}.board{width:230px}
+.moves{font:13px/1.4 ui-monospace,monospace;overflow-wrap:anywhere}pre{font-size:14px;line-height:1.2}
+"""
+
+
+def page(report: Report) -> str:
+    """All of it."""
+    name, read = escape(report.run.name), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    parts = [
+        f"<h1>{name}</h1>",
+        f'<p class="when">{escape(str(report.about["game"]))}, read {read}</p>',
+        "<h2>Alerts</h2>",
+        _alerts(report.alerts),
+        "<h2>The run</h2>",
+        _facts(report),
+        *_section("Strength", rating_charts(report.rated)),
+        *_section("Training", training_charts(report.history)),
+        *_games(report),
+        "<h2>Sample games</h2>" if report.games else "",
+        *(_game(one) for one in report.games),
+        _notes(report),
+    ]
+    head = f'<meta charset="utf-8"><title>{name}</title><style>{STYLE}</style>'
+    head += '<meta name="viewport" content="width=device-width">'
+    body = "\n".join(part for part in parts if part)
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
+
+
+def _alerts(alerts: Sequence[Alert]) -> str:
+    if not alerts:
+        return '<p class="well">None. What is looked for is in docs/report.md.</p>'
+    return "\n".join(
+        f'<div class="alert"><h3>{escape(one.name)}</h3>{escape(one.seen)}.<br>'
+        f"<b>Likely:</b> {escape(one.cause)}.<br><b>To change:</b> {escape(one.change)}.</div>"
+        for one in alerts
+    )
+
+
+def _facts(report: Report) -> str:
+    settings = dict(report.settings)
+    play = settings.pop("self_play", {})
+    figures = {key: value for key, value in report.figures.items() if key != "alerts"}
+    tables = (
+        ("Made", report.about),
+        ("Trainer", figures),
+        ("Settings", settings),
+        ("Self-play", play),
+    )
+    shown = [_table(title, rows) for title, rows in tables if rows]
+    return f'<div class="facts">{"".join(shown)}</div>'
+
+
+def _table(title: str, rows: Mapping[str, Any]) -> str:
+    lines = "".join(
+        f"<tr><td>{escape(key.replace('_', ' '))}</td><td>{escape(_text(value))}</td></tr>"
+        for key, value in rows.items()
+    )
+    return f"<div><h3>{escape(title)}</h3><table>{lines}</table></div>"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{str(key).replace('_', ' ')} {_text(one)}" for key, one in value.items()) or "-"
+    if isinstance(value, bool) or value is None or value == "":
+        return {True: "yes", False: "no", None: "-", "": "-"}[value]
+    return f"{value:,}" if isinstance(value, int) and value >= 100_000 else str(value)
+
+
+def _games(report: Report) -> Iterable[str]:
+    if not report.binned.bins:
+        return ["<h2>Games</h2>", "<p>No game is finished yet.</p>"]
+    charts = [
+        *result_charts(report.binned.bins),
+        *sample_charts(report.binned, report.sample),
+        *speed_chart(report.times),
+    ]
+    return _section("Games", charts)
+
+
+def _section(title: str, charts: Sequence[Chart]) -> list[str]:
+    if not charts:
+        return []
+    figures = "\n".join(
+        f'<figure><h3>{escape(one.title)}</h3><img alt="{escape(one.title)}" src="{one.source}">'
+        f"<figcaption>{escape(one.caption)}</figcaption></figure>"
+        for one in charts
+    )
+    return [f"<h2>{escape(title)}</h2>", f'<div class="charts">{figures}</div>']
+
+
+def _game(game: Shown) -> str:
+    boards = "".join(
+        f'<div>{board}<div class="caption">{escape(caption)}</div></div>' for caption, board in game.boards
+    )
+    return (
+        f'<h3>{escape(game.title)}</h3><div class="boards">{boards}</div>'
+        f'<p class="moves">{escape(game.moves)}</p>'
+    )
+
+
+def _notes(report: Report) -> str:
+    games, read = sum(one.games for one in report.binned.bins), sum(one.games for one in report.sample.bins)
+    notes = [
+        f"Results, ends and lengths count all {games:,} games; what needs the records was taken from "
+        f"{read:,} of them, evenly spread over {len(report.binned.bins)} bins of weights versions.",
+        "A game that new weights came into counts for the newest of them.",
+        "How far the search moves away from the network is told by records of format 2; games of older ones "
+        "are left out there.",
+    ]
+    if report.sample.damaged:
+        notes.append(f"{report.sample.damaged} damaged games were left out: azplay games RUN verify.")
+    if report.history.damaged:
+        notes.append(f"{report.history.damaged} lines of figures.jsonl could not be read.")
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f'<h2>Notes</h2><ul class="caption">{items}</ul>'

@@ -1,0 +1,132 @@
+"""What only the records themselves tell: openings, values, visits. Of some games a bin, evenly spread."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from diagnostics.roots import RootSums
+from diagnostics.stretches import Stretch
+from games import get_game
+from games.movers import Movers, Signs
+from games.spec import Game
+from protocol.records import BadRecord, GameRecord
+from report.bins import Binned
+from store.games_file import PAGE, GamesFile
+from store.rows import Stored
+
+VALUE_BINS = 20
+"""Bins of the root value over [-1, 1]."""
+OPENING_PLIES = 10
+
+
+@dataclass
+class Sampled:
+    """Sums over the sampled games of a bin."""
+
+    stretch: Stretch = field(default_factory=Stretch)
+    openings: set[bytes] = field(default_factory=set)
+    """The first plies of each game."""
+    ages: float = 0.0
+    """Sum over plies: games finished since the first one that the weights of the ply played in."""
+    values: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
+    """Plies by root value."""
+    value_sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(VALUE_BINS))
+    outcome_sums: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
+    """Of the outcome for the side to move."""
+
+    @property
+    def games(self) -> int:
+        return self.stretch.games
+
+    @property
+    def unique_openings(self) -> float:
+        return len(self.openings) / max(1, self.games)
+
+    @property
+    def roots(self) -> RootSums:
+        return self.stretch.roots
+
+    @property
+    def mean_entropy(self) -> float:
+        return self.roots.entropy / max(1, self.roots.targets)
+
+    @property
+    def mean_visited(self) -> float:
+        return self.roots.visited / max(1, self.roots.targets)
+
+    @property
+    def mean_age(self) -> float:
+        return self.ages / max(1, self.stretch.plies)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """All sampled games of a run."""
+
+    bins: list[Sampled]
+    damaged: int
+    opening_plies: int
+
+
+def opening_plies(game: Game) -> int:
+    """Ten, less for games that are hardly longer."""
+    return min(OPENING_PLIES, game.max_plies // 2)
+
+
+def take_sample(games: GamesFile, binned: Binned, most: int) -> Sample:
+    """At most `most` games a bin are read, a page at a time."""
+    game = get_game(games.game)
+    movers_of, plies = Movers(game), opening_plies(game)
+    sums, damaged = [Sampled() for _ in binned.bins], 0
+    for stored in _read(games, _chosen(binned, most)):
+        one = sums[binned.of_version(stored.version_max)]
+        if one.games >= most:
+            continue
+        try:
+            record = stored.record(game)
+            movers = movers_of(record.start, record.actions)
+        except (BadRecord, ValueError):
+            damaged += 1
+            continue
+        add(one, record, movers, plies)
+        one.ages += _age(stored.seq, record, binned.first_game)
+    return Sample(sums, damaged, plies)
+
+
+def _chosen(binned: Binned, most: int) -> list[int]:
+    """Numbers of games, evenly spread over each bin."""
+    wanted = {
+        one.low + (one.high - one.low) * at // max(1, most - 1) for one in binned.bins for at in range(most)
+    }
+    return sorted(wanted)
+
+
+def _read(games: GamesFile, numbers: list[int]) -> Iterator[Stored]:
+    for begin in range(0, len(numbers), PAGE):
+        yield from games.numbered(numbers[begin : begin + PAGE])
+
+
+def add(sums: Sampled, record: GameRecord, movers: Signs, plies: int) -> None:
+    """Count a game. `plies`: how many make its opening; `movers` int8[plies of the game]: +1 where the first
+    player moves, else -1."""
+    sums.stretch.add(record, movers)
+    sums.openings.add(record.start.encode() + b"|" + record.actions[:plies].tobytes())
+    at = np.clip(((record.root_values + 1) * VALUE_BINS / 2).astype(np.int64), 0, VALUE_BINS - 1)
+    sums.values += np.bincount(at, minlength=VALUE_BINS)
+    sums.value_sums += np.bincount(at, record.root_values, VALUE_BINS)
+    sums.outcome_sums += np.bincount(at, movers * record.outcome, VALUE_BINS).astype(np.int64)
+
+
+def _age(seq: int, record: GameRecord, first_game: dict[int, int]) -> float:
+    """Sum over plies of the games since their weights first played."""
+    known = list(first_game)
+    total = 0
+    for version, plies in zip(*np.unique(record.versions, return_counts=True), strict=True):
+        at = min(bisect.bisect_left(known, int(version)), len(known) - 1)
+        total += int(plies) * max(0, seq - first_game[known[at]])
+    return float(total)

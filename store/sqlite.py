@@ -1,0 +1,312 @@
+"""All games of a run, in one SQLite file: what is acknowledged is in here, for good.
+
+WAL with `synchronous=FULL`, so a commit that has returned survives kill and power loss; `UNIQUE(uid)`,
+so a game that is sent twice counts once. Many games go into one transaction (group commit), because
+the price of a commit is one fsync whatever is in it. Only one thread of one process writes; readers
+open the file read-only. apsw brings its own SQLite, newer than the WAL-reset fault mended in 3.51.3.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import apsw
+import zstandard
+
+from runtime.exits import Exit, Fatal
+from store.errors import NO_DAMAGE
+from store.rows import damaged, readable
+
+log = logging.getLogger(__name__)
+
+STORED, DUPLICATE, CONFLICT, REJECTED, RETRY = "stored", "duplicate", "conflict", "rejected", "retry"
+"""What `commit` says of each game; the words of GAME_ACK."""
+
+COMPRESSION_LEVEL = 3
+PAGE_SIZE = 8192
+"""Bytes; games are some kB, and SQLite reads such blobs fastest with pages of this size."""
+BUSY_TIMEOUT_MS = 2000
+"""How long a foreign lock (a `sqlite3` shell) may hold up a commit before games are sent back."""
+REJECTS = 10_000
+"""Newest rejected games that are kept to look at, with the reason."""
+REJECTS_WITH_DATA = 1000
+"""Newest of them that are kept whole, unless they are longer than REJECT_BYTES: 64 MiB at most."""
+REJECT_BYTES = 64 * 1024
+"""Compressed."""
+REJECT_TEXT = 2000
+"""Characters of a reason that are kept."""
+WAL_BYTES = 64 * 1024 * 1024
+"""The write-ahead log is cut back to this size whenever it begins anew."""
+CACHE_BYTES = 64 << 20
+"""Of pages that the writer keeps (SQLite: 2 MB), beside those of the index of uids."""
+INDEX_BYTES = 42
+"""A game takes in the index of uids. They are random, so every game goes to another page of it."""
+CACHE_STEP = 1_000_000
+"""Games for which the cache has room ahead."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS games(
+    seq INTEGER PRIMARY KEY,
+    uid BLOB NOT NULL UNIQUE,
+    sha256 BLOB NOT NULL,
+    source TEXT NOT NULL,
+    plies INTEGER NOT NULL,
+    outcome INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    version_min INTEGER NOT NULL,
+    version_max INTEGER NOT NULL,
+    received_at REAL NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS games_totals ON games(source, version_min, version_max, outcome, reason, plies);
+CREATE TABLE IF NOT EXISTS old_games(seq INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS rejects(
+    seq INTEGER PRIMARY KEY,
+    uid BLOB NOT NULL,
+    sha256 BLOB NOT NULL,
+    source TEXT NOT NULL,
+    code TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    received_at REAL NOT NULL,
+    data BLOB
+);
+"""
+
+_INSERT = """
+INSERT OR IGNORE INTO games
+(uid, sha256, source, plies, outcome, reason, version_min, version_max, received_at, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A verified game on its way into the store; `data` is the record as it came."""
+
+    uid: bytes
+    sha256: bytes
+    source: str
+    plies: int
+    outcome: int
+    reason: str
+    version_min: int
+    version_max: int
+    data: bytes
+    is_old: bool = False
+    """Stored but not trained on: its weights were too far behind when it came."""
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A game that was not taken, and why."""
+
+    uid: bytes
+    sha256: bytes
+    source: str
+    code: str
+    reason: str
+    data: bytes
+
+
+@dataclass
+class Totals:
+    """Counts over all stored games. They come from the file, so they survive restarts."""
+
+    games: Counter[str] = field(default_factory=Counter)
+    """By source: `workers`, `clients`."""
+    versions: defaultdict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """By source: the weights versions that began or finished a game."""
+    outcomes: Counter[int] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    positions: int = 0
+    newest_version: int = 0
+    """Of all games."""
+
+    def add(
+        self, source: str, versions: tuple[int, int], outcome: int, reason: str, plies: int, games: int = 1
+    ) -> None:
+        self.games[source] += games
+        self.versions[source].update(versions)
+        self.newest_version = max(self.newest_version, *versions)
+        self.outcomes[outcome] += games
+        self.reasons[reason] += games
+        self.positions += plies
+
+
+def connect(path: Path, *, read_only: bool) -> Any:
+    """An apsw connection; a foreign lock holds it up for `BUSY_TIMEOUT_MS` at most. Raises apsw.Error."""
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    connection = apsw.Connection(str(path), flags=flags)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
+def cache_kib(games: int) -> int:
+    """KiB of pages to keep for so many games: 107,000 at first, 476,000 for ten million."""
+    return (CACHE_BYTES + games * INDEX_BYTES) // 1024
+
+
+class Store:
+    """The writing side. Raises Fatal when the file cannot be opened or belongs to another game."""
+
+    def __init__(self, path: Path, game: str) -> None:
+        self._path = path
+        self._compressor = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL)
+        try:
+            self._connection = connect(path, read_only=False)
+            self._prepare(game)
+            self.totals = self._count()
+            self.newest = self._read_newest()
+            """`seq` of the newest game, 0 when there is none."""
+            self._size_cache()
+        except NO_DAMAGE as error:
+            raise Fatal(
+                f"cannot open the game store {path} at the moment: {error or 'out of memory'}. Free space or "
+                "memory, end what locks it, or make the folder writable; then start again.",
+                Exit.DISK,
+            ) from error
+        except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
+            raise damaged(path, error) from error
+        except apsw.Error as error:
+            raise Fatal(
+                f"cannot open the game store {path}: {error}. "
+                "Check that the folder is writable, or move the file away to start a new one.",
+                Exit.BAD_DATA,
+            ) from error
+
+    def _prepare(self, game: str) -> None:
+        execute = self._connection.execute
+        execute(f"PRAGMA page_size={PAGE_SIZE}")
+        execute("PRAGMA journal_mode=WAL")
+        execute("PRAGMA synchronous=FULL")
+        execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
+        with self._transaction():
+            execute(_SCHEMA)
+            execute("INSERT OR IGNORE INTO meta VALUES ('game', ?)", (game,))
+        found = execute("SELECT value FROM meta WHERE key = 'game'").fetchone()[0]
+        if found != game:
+            raise Fatal(
+                f"{self._path} holds games of {found}, but this run plays {game}. Choose another --run.",
+                Exit.BAD_DATA,
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing. On a full disk SQLite itself rolls back, so there may be nothing left to do."""
+        self._roll_back()  # one that failed itself
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _count(self) -> Totals:
+        totals = Totals()
+        rows = self._connection.execute(
+            "SELECT CAST(source AS BLOB), version_min, version_max, outcome, CAST(reason AS BLOB), "
+            "sum(plies), count(*) FROM games GROUP BY source, version_min, version_max, outcome, reason"
+        )
+        for source, low, high, outcome, reason, plies, games in rows:
+            totals.add(readable(source), (low, high), outcome, readable(reason), plies, games)
+        return totals
+
+    def _size_cache(self) -> None:
+        """Room for the whole index of uids, or each game would read, and may write twice, a page of it."""
+        self._cached_for = self.totals.games.total() + CACHE_STEP
+        self._connection.execute(f"PRAGMA cache_size=-{cache_kib(self._cached_for)}")
+
+    def _read_newest(self) -> int:
+        return int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM games").fetchone()[0])
+
+    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
+        """Store all in one transaction; a status for each entry, then for each reject. `retry` for all when
+        the file cannot be written at the moment: nothing of it may be acknowledged then.
+
+        When this returns, every `stored` game is on the disk. Raises Fatal when the file is damaged.
+        """
+        try:
+            with self._transaction():
+                statuses = [self._insert(entry) for entry in entries]
+                for reject in rejects:
+                    self._insert_reject(reject)
+                newest = self._read_newest()
+        except NO_DAMAGE as error:
+            log.error(
+                "games are NOT being stored: %s (%s). Free space or end what locks it; the games wait.",
+                error or "out of memory",
+                self._path,
+            )
+            return [RETRY] * (len(entries) + len(rejects))
+        except apsw.Error as error:
+            raise damaged(self._path, error) from error
+        self.newest = newest
+        for entry, status in zip(entries, statuses, strict=True):
+            if status == STORED:
+                versions = (entry.version_min, entry.version_max)
+                self.totals.add(entry.source, versions, entry.outcome, entry.reason, entry.plies)
+        if self.totals.games.total() > self._cached_for:
+            self._size_cache()
+        return statuses + [REJECTED] * len(rejects)
+
+    def _insert(self, entry: Entry) -> str:
+        execute = self._connection.execute
+        row = (
+            entry.uid,
+            entry.sha256,
+            entry.source,
+            entry.plies,
+            entry.outcome,
+            entry.reason,
+            entry.version_min,
+            entry.version_max,
+            time.time(),
+            self._compressor.compress(entry.data),
+        )
+        execute(_INSERT, row)
+        if self._connection.changes():
+            if entry.is_old:
+                execute("INSERT INTO old_games VALUES (?)", (self._connection.last_insert_rowid(),))
+            return STORED
+        known = execute("SELECT sha256 FROM games WHERE uid = ?", (entry.uid,)).fetchone()[0]
+        if known == entry.sha256:
+            return DUPLICATE
+        reason = "another game is stored under this uid"
+        self._insert_reject(Reject(entry.uid, entry.sha256, entry.source, CONFLICT, reason, entry.data))
+        return CONFLICT
+
+    def _insert_reject(self, reject: Reject) -> None:
+        execute = self._connection.execute
+        data = self._compressor.compress(reject.data)
+        execute(
+            "INSERT INTO rejects (uid, sha256, source, code, reason, received_at, data) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (
+                reject.uid,
+                reject.sha256,
+                reject.source,
+                reject.code,
+                reject.reason[:REJECT_TEXT],
+                time.time(),
+                data if len(data) <= REJECT_BYTES else None,
+            ),
+        )
+        newest = self._connection.last_insert_rowid()
+        execute("UPDATE rejects SET data = NULL WHERE seq = ?", (newest - REJECTS_WITH_DATA,))
+        execute("DELETE FROM rejects WHERE seq <= ?", (newest - REJECTS,))
+
+    def close(self) -> None:
+        self._connection.close()

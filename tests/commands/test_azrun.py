@@ -1,0 +1,159 @@
+"""azrun with stand-ins for the three commands: what it starts, how it ends them, what it prints last."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import azrun as launcher
+from commands.azrun import Launcher
+from commands.azrun_config import RunConfig, check, make_commands
+from runtime.aio import Stop, run
+from runtime.exits import Exit, Fatal
+from runtime.ports import find_base_port
+
+SERVER = """
+import pathlib, sys, zmq
+from protocol.messages import *
+socket = zmq.Context().socket(zmq.ROUTER)
+socket.bind("tcp://127.0.0.1:" + sys.argv[1])
+trainer = {"games": 5, "positions": 50, "step": 3, "versions": {"workers": 2, "clients": 1},
+           "games_by_source": {"workers": 3, "clients": 2}}
+while True:
+    peer, header = socket.recv_multipart()
+    workers = pathlib.Path(sys.argv[2], "trainer-is-up").exists()
+    figures = {"evals_per_s": 7.5, "mean_batch": 2.5, "sessions": {"workers": workers}, "trainer": trainer}
+    match decode(header):
+        case Hello():
+            answer = Welcome(1, "fake", "run", "chess", {}, 1, 1, 5.0, 30.0)
+        case GetStatus():
+            answer = Status(figures)
+        case _:
+            continue
+    socket.send_multipart([peer, encode(answer)])
+"""
+WAITS_FOR_ITS_END = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+name, folder = sys.argv[1:]
+open(f"{folder}/{name}-is-up", "w").close()
+if name == "client":
+    os.kill(os.getppid(), signal.SIGTERM)
+signal.sigwait([signal.SIGTERM])
+open(f"{folder}/ended", "a").write(name + " ")
+"""
+
+
+def test_it_ends_players_before_the_trainer_and_sums_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal (here from the client, once it is up) is followed by an orderly end; the summary has the
+    server's last figures."""
+    monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
+    port = find_base_port()
+    commands = {"server": [sys.executable, "-c", SERVER, str(port), str(tmp_path)]}
+    for name in ("trainer", "client"):
+        commands[name] = [sys.executable, "-c", WAITS_FOR_ITS_END, name, str(tmp_path)]
+    made = Launcher(RunConfig(runs=tmp_path, run="run"), port, commands)
+
+    async def main(stop: Stop) -> None:
+        async with asyncio.timeout(240):
+            await made.main(stop)
+
+    run(main)
+    assert (tmp_path / "ended").read_text().split() == ["client", "trainer"]
+    summary = json.loads(json.dumps(made.summary()))
+    assert summary == {
+        "games": 5,
+        "positions": 50,
+        "steps": 3,
+        "evals_per_s": 7.5,
+        "mean_batch": 2.5,
+        "versions": {"workers": 2, "clients": 1},
+        "games_by_source": {"workers": 3, "clients": 2},
+    }
+
+
+SERVER_THAT_WAITS = """
+import pathlib, signal, sys, zmq
+from protocol.messages import *
+folder = pathlib.Path(sys.argv[2])
+workers = 1
+def on_signal(*_):
+    global workers
+    workers = 0
+signal.signal(signal.SIGTERM, on_signal)
+socket = zmq.Context().socket(zmq.ROUTER)
+socket.bind("tcp://127.0.0.1:" + sys.argv[1])
+while workers or "trainer" not in (folder / "ended").read_text():
+    if not socket.poll(20):
+        continue
+    peer, header = socket.recv_multipart()
+    match decode(header):
+        case Hello():
+            answer = Welcome(1, "fake", "run", "chess", {}, 1, 1, 5.0, 30.0)
+        case GetStatus():
+            answer = Status({"sessions": {"workers": workers}})
+        case _:
+            continue
+    socket.send_multipart([peer, encode(answer)])
+open(folder / "ended", "a").write("server ")
+"""
+
+
+def test_the_server_outlives_the_trainer_so_that_it_takes_the_last_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
+    port = find_base_port()
+    commands = {"server": [sys.executable, "-c", SERVER_THAT_WAITS, str(port), str(tmp_path)]}
+    for name in ("trainer", "client"):
+        commands[name] = [sys.executable, "-c", WAITS_FOR_ITS_END, name, str(tmp_path)]
+    (tmp_path / "ended").touch()
+
+    async def main(stop: Stop) -> None:
+        async with asyncio.timeout(240):
+            await Launcher(RunConfig(runs=tmp_path, run="run"), port, commands).main(stop)
+
+    run(main)
+    assert (tmp_path / "ended").read_text().split() == ["client", "trainer", "server"]
+
+
+def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
+    """Run, game, port and search settings reach azserver; azclient and trainer dial that port."""
+    settings = RunConfig(game="connect_four", runs=tmp_path, simulations=9, games=8)
+    server, trainer, client = (" ".join(argv) for argv in make_commands(settings, 7000).values())
+    assert "-m server.main --game connect_four" in server
+    assert "--self-play.simulations 9 --port 7000 --run connect_four-tiny" in server
+    assert "-m client.main" in client
+    assert "--server 127.0.0.1:7000 --device remote" in client
+    assert "-m trainer --server 127.0.0.1:7000 --run connect_four-tiny" in trainer
+
+
+@pytest.mark.parametrize("flags", [["--minutes", "-1"], ["--game", "ludo"], ["--run", "a/b"]])
+def test_wrong_settings_end_it_before_anything_starts(
+    flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line on stderr, status CONFIG, no run folder."""
+    monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path / "runs"), *flags])
+    assert launcher.main() == Exit.CONFIG
+    assert capsys.readouterr().err.startswith("azrun: error: ")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_without_figures_the_summary_is_all_zero(tmp_path: Path) -> None:
+    """A run that was stopped before the server was up still prints its line."""
+    summary = Launcher(RunConfig(runs=tmp_path), 7000).summary()
+    assert summary["games"] == 0
+    assert summary["versions"] == {"workers": 0, "clients": 0}
+
+
+def test_a_wrong_network_is_explained_before_anything_starts(tmp_path: Path) -> None:
+    check(RunConfig(net="4x64se", runs=tmp_path))
+    with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
+        check(RunConfig(net="4*64", runs=tmp_path))
+    assert caught.value.code == Exit.CONFIG

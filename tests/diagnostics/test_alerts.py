@@ -1,0 +1,162 @@
+"""Each alert comes when its sign is there, and a healthy run has none."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from bench.random_games import random_game
+from diagnostics.alerts import Lesson, Signs, find_alerts
+from diagnostics.roots import RootSums
+from diagnostics.stretches import Stretch
+from games import get_game
+
+CHESS = get_game("chess")
+
+
+def stretch(draws: float = 0.2, *, games: int = 100, plies: int = 80, **reasons: int) -> Stretch:
+    ends = Counter({"checkmate": games - sum(reasons.values()), **reasons})
+    return Stretch(games, round(draws * games), games * plies, ends, values=games * plies, version=5)
+
+
+def names(*stretches: Stretch, game: str = "chess", **more: object) -> list[str]:
+    return [alert.name for alert in find_alerts(Signs(get_game(game), stretches, **more))]  # type: ignore[arg-type]
+
+
+def test_a_healthy_run_and_one_that_has_just_begun_have_no_alert() -> None:
+    """Decisive games, young weights, a policy that still learns."""
+    lessons = [Lesson(step, 3.2 - step / 100, 2.8, 0.9) for step in range(10)]
+    assert names(stretch(0.3), stretch(0.2), stretch(0.1), lessons=lessons, lag=1.0) == []
+    assert names() == []
+
+
+def test_a_draw_collapse_needs_three_stretches_in_a_row() -> None:
+    """One drawn stretch may be chance; three are not."""
+    assert names(stretch(0.1), stretch(0.7), stretch(0.8)) == []
+    assert names(stretch(0.7), stretch(0.5), stretch(0.8)) == []
+    assert names(stretch(0.1), stretch(0.7), stretch(0.8), stretch(0.9)) == ["draw collapse"]
+
+
+def test_a_value_that_only_says_draw_is_told_from_one_that_knows_results() -> None:
+    """A small value loss is good while games are decisive; with many draws it is not."""
+    small = [Lesson(step, 3.0, 2.0, 0.4) for step in range(3)]
+    large = [Lesson(step, 3.0, 2.0, 0.7) for step in range(3)]
+    assert names(stretch(0.7), lessons=small) == ["value says draw"]
+    assert names(stretch(0.5), lessons=small) == names(stretch(0.7), lessons=large) == []
+
+
+def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
+    """Numbers first, then a cause, then settings."""
+    (alert,) = find_alerts(Signs(CHESS, [stretch(share) for share in (0.1, 0.7, 0.8, 0.9)]))
+    assert alert.short == (
+        "draw collapse: 70%, 80%, 90% draws in the last 3 stretches (least so far 10%; limit 60%)"
+    )
+    assert str(alert).startswith(alert.short)
+    assert "--samples-per-position" in alert.change
+
+
+def test_untrained_games_and_few_games_say_nothing() -> None:
+    """Warm-up: the network of version 0 draws for want of knowledge."""
+    drawn = [stretch(0.9) for _ in range(3)]
+    untrained = [dataclasses.replace(one, untrained=60) for one in drawn]
+    few = [stretch(0.9, games=20) for _ in range(3)]
+    assert names(*untrained) == names(*few) == []
+
+
+def test_draws_are_right_in_a_game_known_by_heart() -> None:
+    """Tic-tac-toe without draws would be the bad sign; its policy may be learned to the end, too."""
+    lessons = [Lesson(step, 1.001, 1.0, 0.9 - step / 20) for step in range(10)]
+    drawn = [stretch(0.9) for _ in range(3)]
+    assert names(*drawn, game="tic_tac_toe", lessons=lessons) == []
+    assert names(*drawn, game="connect_four") == ["draw collapse"]
+
+
+@pytest.mark.parametrize(
+    ("newest", "name"),
+    [
+        (stretch(0.4, threefold_repetition=31), "repetitions"),
+        (stretch(0.7, plies=30), "short draws"),
+        (stretch(0.4, ply_cap=26), "games cut off"),
+        (dataclasses.replace(stretch(), values=1000, saturated=101, saturated_wrong=6), "values too sure"),
+    ],
+)
+def test_the_newest_games_alone_raise_these(newest: Stretch, name: str) -> None:
+    """Each just over its limit; a healthy stretch after it ends the alert."""
+    assert names(stretch(), newest) == [name]
+    assert names(newest, stretch()) == []
+
+
+def test_sure_values_that_are_right_are_no_alert() -> None:
+    """A won game is won."""
+    assert names(dataclasses.replace(stretch(), values=1000, saturated=500, saturated_wrong=10)) == []
+
+
+def test_old_weights_are_told_by_the_lag() -> None:
+    """Up to three versions pass while a game is played."""
+    assert names(lag=3.0) == []
+    assert names(lag=4.0) == ["old weights"]
+
+
+def test_memorising_is_a_policy_at_its_floor_while_the_value_loss_falls() -> None:
+    """Either alone is not."""
+    floor = [Lesson(step, 2.51, 2.5, 0.9 - step / 20) for step in range(10)]
+    level = [dataclasses.replace(lesson, value_loss=0.9) for lesson in floor]
+    above = [dataclasses.replace(lesson, policy_loss=2.8) for lesson in floor]
+    assert names(lessons=floor, samples_per_position=8.0) == ["memorising"]
+    assert names(lessons=level) == names(lessons=above) == names(lessons=floor[:3]) == []
+
+
+def test_memorising_is_a_value_loss_that_rises_on_games_held_out() -> None:
+    """While it falls in training, whatever the policy does."""
+    lessons = [Lesson(step, 2.8, 2.5, 0.9 - step / 20, 0.9 + step / 50) for step in range(10)]
+    assert names(lessons=lessons) == ["memorising"]
+    (alert,) = find_alerts(Signs(CHESS, [], lessons))
+    assert alert.seen == "value loss on games never trained on 0.96 -> 1.04, value loss 0.75 -> 0.55"
+    falls_too = [dataclasses.replace(one, held_out_value_loss=one.value_loss + 0.1) for one in lessons]
+    level = [dataclasses.replace(one, value_loss=0.9) for one in lessons]
+    unknown = [dataclasses.replace(one, held_out_value_loss=None) for one in lessons]
+    assert names(lessons=falls_too) == names(lessons=level) == names(lessons=unknown) == []
+
+
+def test_memorising_is_a_value_loss_far_above_that_of_training_on_games_held_out() -> None:
+    """Also where neither has moved for long."""
+    for held_out, found in ((0.85, ["memorising"]), (0.75, [])):
+        lessons = [Lesson(step, 2.8, 2.5, 0.6, held_out) for step in range(10)]
+        assert names(lessons=lessons) == found
+
+
+def searching(kl: float) -> Stretch:
+    """A healthy stretch whose searches get so far from the network."""
+    roots = RootSums(targets=1000, visited=3000, compared=800, kl=800 * kl, differs=40)
+    return dataclasses.replace(stretch(), roots=roots)
+
+
+def test_a_search_without_effect_needs_three_stretches_in_a_row() -> None:
+    """And is no alert where the network knows the game by heart, or nobody told."""
+    low, high = searching(0.04), searching(0.3)
+    assert names(high, low, low, low) == ["search without effect"]
+    assert names(low, low, high) == names(low, low) == names(stretch(), stretch(), stretch()) == []
+    assert names(low, low, low, game="tic_tac_toe") == []
+    (alert,) = find_alerts(Signs(CHESS, [low, low, low]))
+    assert "0.040, 0.040, 0.040 nats" in alert.seen
+    assert "3.0 moves with visits, another first choice than the network's in 5%" in alert.seen
+    assert "--self-play.simulations" in alert.change
+
+
+def test_a_stretch_counts_values_as_the_first_player_sees_them() -> None:
+    """+1 for the side to move is right for it when it wins, whoever moves how often."""
+    record = random_game(get_game("chess"), np.random.default_rng(0), simulations=20, max_plies=9)
+    sure = np.array([1, -1, 0.5, -1, -1, 1, 1, 1, 1], np.float32)
+    record = dataclasses.replace(record, root_values=sure, outcome=1)
+    found, in_turn = Stretch(), np.array([1, -1, 1, -1, 1, -1, 1, -1, 1], np.int8)
+    found.add(record, in_turn)
+    assert (found.games, found.plies, found.values, found.untrained) == (1, 9, 5, 1)
+    assert (found.saturated, found.saturated_wrong) == (4, 1)
+    found.add(record, -in_turn)
+    assert (found.saturated, found.saturated_wrong) == (8, 4)
+    assert (found.saturated_share, found.wrong_share, found.draw_share) == (0.8, 0.5, 0.0)
+    found.add(record, np.ones(9, np.int8))
+    assert (found.saturated, found.saturated_wrong) == (12, 7)

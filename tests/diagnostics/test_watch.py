@@ -1,0 +1,144 @@
+"""The trainer sees while it trains that a run does not learn, and says so once."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench.random_games import random_game
+from diagnostics.watch import LESSON_STEPS, NEWEST_GAMES, Watch
+from games import get_game
+from protocol.records import GameRecord
+from store.sqlite import Totals
+from trainer.curves import LINE_SECONDS, Curves, FigureLines
+from trainer.figures import Figures
+
+GAME = get_game("connect_four")
+FIGURES = {
+    "step": 0, "policy_loss": None, "policy_entropy": None, "value_loss": None, "samples_per_position": 2.0,
+}  # fmt: skip
+
+
+def games(count: int, outcome: int, version: int = 3) -> list[GameRecord]:
+    """One game many times over, as if it had ended so and been played by these weights."""
+    record = random_game(GAME, np.random.default_rng(0), simulations=20)
+    versions = np.full(record.plies, version, np.uint32)
+    values = np.zeros(record.plies, np.float32)
+    one = dataclasses.replace(record, outcome=outcome, versions=versions, root_values=values)
+    return [one] * count
+
+
+def test_a_collapse_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
+    """Three drawn stretches raise it, the next decisive one ends it; the log has a line for each."""
+    caplog.set_level(logging.INFO)
+    watch = Watch(GAME, 50)
+    watch.on_games(games(50, 1) + games(149, 0), 3)
+    assert watch.alerts(FIGURES) == []
+    watch.on_games(games(1, 0), 3)
+    assert [text.split(":")[0] for text in watch.alerts(FIGURES)] == ["draw collapse"]
+    watch.alerts(FIGURES)
+    watch.on_games(games(50, 1), 3)
+    assert watch.alerts(FIGURES) == []
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert "To change: " in told[0]
+    assert told[1] == "alert over: draw collapse"
+
+
+def test_old_weights_are_measured_when_games_come() -> None:
+    """By the versions the server had then; a later version does not make those games older."""
+    watch = Watch(GAME, 1000)
+    watch.on_games(games(NEWEST_GAMES, 1), 4)
+    assert watch.alerts(FIGURES) == []
+    watch.on_games(games(NEWEST_GAMES, 1), 9)
+    assert watch.alerts(FIGURES)[0].startswith("old weights: newest games are 6 ")
+
+
+def test_memorising_is_seen_over_steps() -> None:
+    """Figures count that lie LESSON_STEPS apart, however often they are asked for."""
+    watch, found = Watch(GAME, 50), []
+    for step in range(0, 12 * LESSON_STEPS, 5):
+        loss = 0.9 - 0.05 * step / LESSON_STEPS
+        figures = {"step": step, "policy_loss": 1.51, "policy_entropy": 1.5, "value_loss": loss}
+        found = watch.alerts({**FIGURES, **figures})
+    assert [text.split(":")[0] for text in found] == ["memorising"]
+
+
+def test_figures_are_of_the_newest_full_stretch() -> None:
+    """Of the one begun while there is none; all are unknown before the first game."""
+    watch = Watch(GAME, 50)
+    assert watch.figures()["lengths"] == {"p10": None, "p50": None, "p90": None}
+    record = games(1, 1)[0]
+    other = dataclasses.replace(record, prior_values=record.prior_values + 1)
+    watch.on_games([record] * 50 + [other], 3)
+    found = watch.figures()
+    kl = record.prior_kl.astype(float).mean()
+    assert found["search"]["kl"] == pytest.approx(kl, abs=1e-4)
+    assert (found["search"]["differs"], found["search"]["value_shift"]) == (0.0, 0.0)
+    assert found["lengths"] == dict.fromkeys(("p10", "p50", "p90"), record.plies)
+    assert found["unique_openings"] == {"ply_10": 0.02, "ply_20": 0.02}
+    assert (found["root_values"]["sure"], found["weights_age"]) == (0.0, None)
+    watch.on_games([record] * NEWEST_GAMES, 5)
+    assert watch.figures()["weights_age"] == 2
+
+
+def test_a_search_without_effect_is_told() -> None:
+    """Three stretches of games whose visits are the priors."""
+    watch = Watch(GAME, 50)
+    one = games(1, 1)[0]
+    idle = dataclasses.replace(one, prior_kl=np.full(one.plies, 0.01, np.float16))
+    watch.on_games([idle] * 150, 3)
+    assert [text.split(":")[0] for text in watch.alerts(FIGURES)] == ["search without effect"]
+
+
+def test_alerts_can_be_switched_off() -> None:
+    """--alert-games 0."""
+    watch = Watch(GAME, 0)
+    watch.on_games(games(200, 0), 99)
+    assert watch.alerts(FIGURES) == []
+
+
+def test_lines_of_figures_come_close_at_first_and_rarely_later(tmp_path: Path) -> None:
+    """A day of figures every 2 seconds is 43,200; some thousands of lines are enough."""
+    path = tmp_path / "figures.jsonl"
+    lines = FigureLines(path)
+    for now in range(0, 3000, int(LINE_SECONDS)):
+        lines.write({"trainer/step": now}, float(now))
+    steps = [json.loads(line)["trainer/step"] for line in path.read_text().splitlines()]
+    assert steps[:4] == [0, 2, 4, 6]
+    assert 200 < len(steps) < 500
+    assert max(later - sooner for sooner, later in itertools.pairwise(steps)) <= 32
+
+
+def test_a_line_cut_off_by_a_kill_spoils_no_other(tmp_path: Path) -> None:
+    """The next one begins on a line of its own."""
+    path = tmp_path / "figures.jsonl"
+    path.write_text('{"time": 1}\n{"tim')
+    FigureLines(path).write({"alerts": []}, 0.0)
+    first, cut, last = path.read_text().splitlines()
+    assert (json.loads(first), cut) == ({"time": 1}, '{"tim')
+    assert json.loads(last)["alerts"] == []
+
+
+def test_lines_that_cannot_be_written_do_not_end_the_trainer(tmp_path: Path, caplog) -> None:
+    """A full disk is told and lived with."""
+    FigureLines(tmp_path / "missing" / "figures.jsonl").write({}, 0.0)
+    assert "no line in" in caplog.text
+
+
+def test_a_day_of_curves_is_a_few_megabytes(tmp_path: Path) -> None:
+    """Figures come every two seconds; points are written a minute apart in a long run."""
+    curves = Curves(tmp_path, tmp_path / "figures.jsonl")
+    figures = {**Figures(0.0).as_dict(Totals(), 1.0), "alerts": []}
+    figures |= {f"figure_{number}": 0.5 for number in range(60)}
+    for second in range(0, 86_400, 2):
+        curves.write({**figures, "step": second + 1}, float(second))
+    (events,) = tmp_path.glob("events*")
+    assert 1_000 < len((tmp_path / "figures.jsonl").read_text().splitlines()) < 2_000
+    assert events.stat().st_size < 8_000_000

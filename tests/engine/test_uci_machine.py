@@ -1,0 +1,200 @@
+"""The engine's state machine: what it says and orders, line by line, without a search behind it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.uci.machine import Prepare, Quit, Request, Say, SetDeadline, Start, StopSearch, UciEngine
+from engine.uci.options import Options, Setup
+from games import get_game
+
+HOSTILE = [
+    "", "\x00\xff\x00", "go go go", "go nodes 99999999999999999999", "go depth -3", "go searchmoves e2e5",
+    "position fen", "position fen 8/8/8/8/8/8/8/8 w - - 0 1", "position startpos moves e2e4 e2e4", "position",
+    "position fen rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1 moves 0000", "stop", "ponderhit",
+    "setoption name Hash value 99999999999", "setoption name Nonsense value 1", "setoption name", "setoption",
+    "setoption value name", "info string hello\ninfo", "bestmove e2e4", "x" * 5000, "\u202e\u0000\U0001f600",
+]  # fmt: skip
+
+
+def ready_engine(**options: object) -> UciEngine:
+    engine = UciEngine(get_game("chess"), "test", Options(**options))
+    assert engine.feed("isready", 0.0) == [Prepare(Setup())]
+    assert engine.prepared(Setup()) == [Say("readyok")]
+    return engine
+
+
+def start_of(engine: UciEngine, line: str, now: float = 5.0) -> Request:
+    (start,) = engine.feed(line, now)
+    assert isinstance(start, Start)
+    return start.request
+
+
+def test_uci_is_answered_before_anything_is_loaded():
+    lines = [action.text for action in UciEngine(get_game("chess"), "test", Options()).feed("uci", 0.0)]
+    assert lines[0] == "id name test"
+    assert lines[-1] == "uciok"
+
+
+def test_readyok_and_a_search_wait_for_the_network():
+    engine = UciEngine(get_game("chess"), "test", Options())
+    assert engine.feed("isready", 0.0) == [Prepare(Setup())]
+    assert engine.feed("isready", 0.0) == engine.feed("go nodes 5", 1.0) == []
+    ready = engine.prepared(Setup())
+    assert ready[:2] == [Say("readyok")] * 2
+    assert isinstance(ready[2], Start)
+    assert engine.feed("isready", 2.0) == [Say("readyok")]
+
+
+def test_limits_of_go_become_limits_of_the_search():
+    engine = ready_engine()
+    engine.feed("position startpos moves e2e4", 0.0)
+    request = start_of(engine, "go btime 60000 wtime 1 binc 1000 searchmoves e7e5")
+    assert request.seconds == pytest.approx(0.8 + (60 - 0.03 - 29 * 0.03) / 30)
+    assert (len(request.actions), len(request.allowed), request.may_move_early) == (1, 1, True)
+    assert engine.searched("bestmove e7e5") == [Say("bestmove e7e5")]
+    request = start_of(engine, "go movetime 100")
+    assert (request.seconds, request.may_move_early) == (pytest.approx(0.07), False)
+    engine.searched("bestmove e7e5")
+    assert start_of(engine, "go nodes 12").simulations == 12
+
+
+def test_one_legal_move_is_not_thought_about():
+    engine = ready_engine()
+    engine.feed("position fen 7k/8/8/8/8/8/6q1/7K w - - 0 1", 0.0)
+    assert start_of(engine, "go wtime 60000 btime 60000").simulations == 1
+
+
+def test_an_infinite_search_that_ends_by_itself_answers_only_after_stop():
+    engine = ready_engine()
+    start_of(engine, "go infinite")
+    assert engine.searched("bestmove e2e4") == []
+    assert engine.feed("isready", 0.0) == [Say("readyok")]
+    assert engine.feed("stop", 0.0) == [Say("bestmove e2e4")]
+    start_of(engine, "go infinite")
+    assert engine.feed("stop", 0.0) == [StopSearch()]
+    assert engine.searched("bestmove d2d4") == [Say("bestmove d2d4")]
+
+
+def test_a_search_for_a_mate_ends_by_itself():
+    engine = ready_engine()
+    assert start_of(engine, "go mate 3").stop_when_proven
+    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4")]
+
+
+def test_a_second_go_is_refused_but_waits_its_turn_behind_a_stop():
+    engine = ready_engine()
+    start_of(engine, "go infinite")
+    assert engine.feed("go nodes 1", 0.0)[0].text.startswith("info string a search is running")
+    engine.feed("stop", 0.0)
+    engine.feed("position startpos moves d2d4", 0.0)
+    assert engine.feed("go nodes 3", 0.0) == []
+    said, start = engine.searched("bestmove e2e4")
+    assert said == Say("bestmove e2e4")
+    assert (start.request.simulations, len(start.request.actions)) == (3, 1)
+
+
+def test_pondering_takes_the_clock_from_the_ponderhit_on():
+    engine = ready_engine()
+    request = start_of(engine, "go ponder wtime 3030 btime 3030 movestogo 1")
+    assert request.is_pondering
+    (deadline,) = engine.feed("ponderhit", 100.0)
+    assert deadline == SetDeadline(pytest.approx(102.7))
+    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4")]
+    start_of(engine, "go ponder nodes 5")
+    assert engine.searched("bestmove e2e4") == []
+    assert engine.feed("ponderhit", 0.0) == [Say("bestmove e2e4")]
+
+
+def test_other_weights_are_loaded_before_the_next_search_and_bad_ones_leave_the_old():
+    engine = ready_engine()
+    engine.feed("setoption name WeightsFile value nowhere", 0.0)
+    assert engine.feed("go nodes 1", 0.0) == [Prepare(Setup("nowhere"))]
+    note, start = engine.preparation_failed("no such file")
+    assert "no such file" in note.text
+    assert isinstance(start, Start)
+    assert engine.options.setup == Setup()
+
+
+def test_quit_quits_and_a_new_game_forgets_the_tree():
+    engine = ready_engine()
+    engine.feed("ucinewgame", 0.0)
+    assert start_of(engine, "go nodes 1").new_game
+    engine.searched("bestmove e2e4")
+    assert engine.feed("quit", 0.0) == [Quit()]
+
+
+def test_quit_while_the_network_is_loaded_waits_for_what_was_asked_before():
+    engine = UciEngine(get_game("chess"), "test", Options())
+    assert engine.feed("isready", 0.0) == [Prepare(Setup())]
+    assert engine.feed("go nodes 10", 0.0) == engine.feed("quit", 0.0) == engine.feed("go nodes 9", 0.0) == []
+    said, start = engine.prepared(Setup())
+    assert (said, start.request.simulations) == (Say("readyok"), 10)
+    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4"), Quit()]
+
+
+def test_quit_ends_at_once_when_nothing_is_owed_and_cuts_an_endless_search_short():
+    assert UciEngine(get_game("chess"), "test", Options()).feed("quit", 0.0) == [Quit()]
+    engine = UciEngine(get_game("chess"), "test", Options())
+    engine.feed("go infinite", 0.0)
+    assert engine.feed("quit", 0.0) == []
+    (start,) = engine.prepared(Setup())
+    assert (start.request.simulations, start.request.seconds) == (1, 0.0)
+    engine = ready_engine()
+    start_of(engine, "go nodes 800")
+    assert engine.feed("quit", 0.0) == [StopSearch()]
+    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4"), Quit()]
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_a_hostile_line_is_answered_with_a_note_or_silence_and_changes_nothing(line):
+    engine = ready_engine()
+    said = engine.feed(line, 0.0)
+    assert all(action.text.startswith("info string ") and "\n" not in action.text for action in said)
+    assert start_of(engine, "go nodes 1") == Request(
+        "", (), Options(), 5.0, simulations=1, stop_when_proven=True, may_move_early=True
+    )
+
+
+LINES = [
+    *("stop", "ponderhit", "go nodes 4", "go infinite", "go ponder wtime 9", "isready", "ucinewgame", "uci"),
+    *("position startpos moves e2e4", "setoption name Hash value 8", "setoption name Hash value 9"),
+    *HOSTILE,
+]
+
+
+@given(
+    st.lists(st.sampled_from([*LINES, "(searched)", "(prepared)", "(failed)"]), max_size=40), st.booleans()
+)
+def test_whatever_comes_every_go_that_began_gets_one_bestmove_and_every_isready_one_readyok(events, quits):
+    engine = UciEngine(get_game("chess"), "test", Options())
+    starts = said = asked = ready = 0
+    searching, preparing, last = False, [], None
+    for event in [*events, "quit" if quits else "stop", *["(prepared)", "stop", "(searched)"] * 3]:
+        actions = []
+        if event == "(searched)" and searching:
+            actions, searching = engine.searched("bestmove e2e4"), False
+        elif event == "(prepared)" and preparing:
+            actions = engine.prepared(preparing.pop())
+        elif event == "(failed)" and preparing:
+            preparing.pop()
+            actions = engine.preparation_failed("bad")
+        elif not event.startswith("("):
+            asked += event == "isready"
+            actions = engine.feed(event, 1.0)
+        for action in actions:
+            assert last != Quit(), "nothing comes after it"
+            last = action
+            if isinstance(action, Start):
+                assert not searching
+                starts, searching = starts + 1, True
+            elif isinstance(action, Prepare):
+                assert not preparing
+                preparing.append(action.setup)
+            elif isinstance(action, Say):
+                said += action.text.startswith("bestmove")
+                ready += action.text == "readyok"
+    assert (said, ready) == (starts, asked)
+    assert (last == Quit()) is quits

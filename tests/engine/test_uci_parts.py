@@ -1,0 +1,148 @@
+"""The pure parts of the UCI engine: lines, options, clocks, scores."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.uci.input import LineSplitter
+from engine.uci.options import SPECS, Options, announced, changed
+from engine.uci.position import Board
+from engine.uci.protocol import BadCommand, Go, Position, SetOption, Simple, parse
+from engine.uci.report import centipawns, score_text, wdl_text
+from engine.uci.timing import SideClock, seconds_for_move, seconds_of_movetime
+from games import get_game
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("uci\r", Simple("uci")),
+        ("   ", None),
+        ("setoption name Move Overhead value 50", SetOption("Move Overhead", "50")),
+        ("setoption name WeightsFile value /a b/c", SetOption("WeightsFile", "/a b/c")),
+        ("position startpos", Position("", ())),
+        ("position fen 8/8 w - - 0 1 moves a1a2", Position("8/8 w - - 0 1", ("a1a2",))),
+        ("go wtime -5 btime 9 winc 1", Go(wtime=0, btime=9, winc=1)),
+        ("go searchmoves e2e4 d2d4 nodes 7 infinite", Go(("e2e4", "d2d4"), nodes=7, infinite=True)),
+    ],
+)
+def test_lines_are_read_as_the_protocol_says(line, command):
+    assert parse(line) == command
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "joho",
+        "go nodes",
+        "go nodes x",
+        "go nodes -1",
+        f"go nodes {10**20}",
+        "go depth ٣",
+        "position",
+        "setoption x",
+    ],
+)
+def test_a_line_that_means_nothing_is_refused_with_a_reason(line):
+    with pytest.raises(BadCommand, match=r"\w+"):
+        parse(line)
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(1, 30))
+def test_lines_come_out_the_same_however_the_bytes_are_cut(parts, longest):
+    data = b"".join(parts) + b"\n"
+    cut, whole = LineSplitter(longest), LineSplitter(longest)
+    in_parts = [line for part in [*parts, b"\n"] for line in cut.feed(part)]
+    assert in_parts == whole.feed(data)
+    assert all(line is None or len(line.encode()) <= 3 * longest for line in in_parts)
+
+
+def test_a_line_without_end_takes_no_memory():
+    splitter = LineSplitter(100)
+    for _ in range(1000):
+        splitter.feed(b"x" * 90)
+    assert len(splitter._rest) <= 190
+    assert splitter.feed(b"\nuci\n") == [None, "uci"]
+
+
+def test_every_option_is_announced_and_can_be_set_to_what_it_is():
+    options = Options()
+    lines = announced(options)
+    assert [line.split(" type ")[0] for line in lines] == [f"option name {spec.name}" for spec in SPECS]
+    for spec, line in zip(SPECS, lines, strict=True):
+        default = line.split(" default ")[1].split(" min ")[0].split(" var ")[0]
+        assert changed(options, spec.name.upper(), default) == options
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [
+        ("Hash", "0", "between"),
+        ("Hash", "many", "number"),
+        ("Ponder", "1", "true"),
+        ("Backend", "tpu", "cuda"),
+        ("Skill", "3", "unknown"),
+        ("MultiPV", "9" * 50, "number"),
+    ],
+)
+def test_options_out_of_range_are_refused(name, value, word):
+    with pytest.raises(ValueError, match=word):
+        changed(Options(), name, value)
+
+
+@given(
+    st.floats(0, 1e4), st.floats(0, 100), st.integers(0, 200), st.floats(0, 10)
+)  # seconds, seconds, moves, seconds
+def test_thinking_never_takes_more_than_the_clock_less_the_overhead(remaining, increment, moves, overhead):
+    seconds = seconds_for_move(SideClock(remaining, increment, moves), overhead)
+    assert 0 <= seconds <= max(0.0, remaining - overhead)
+
+
+def test_a_game_played_by_the_clock_never_loses_on_time_and_uses_most_of_it():
+    clock, overhead, lost = 10.0, 0.03, 0.02
+    for _ in range(300):
+        clock -= seconds_for_move(SideClock(clock, 0.1), overhead) + lost
+        assert clock > 0
+        clock += 0.1
+    assert clock < 3
+
+
+def test_movetime_leaves_room_for_the_overhead():
+    assert seconds_of_movetime(1.0, 0.03) == pytest.approx(0.97)
+    assert seconds_of_movetime(0.02, 0.03) == 0.01
+
+
+def test_scores_are_odd_and_mates_count_moves():
+    assert [centipawns(value) for value in (0.0, 0.5, -0.5, 1.0, 7.0)] == [0, 89, -89, 12780, 12780]
+    assert [score_text(0.1, proof) for proof in (1, 3, -2, -4)] == ["mate 1", "mate 2", "mate -1", "mate -2"]
+
+
+@given(st.floats(-1, 1), st.floats(0, 1))
+def test_wdl_sums_to_a_thousand_and_has_the_value(value, draw):
+    win, drawn, loss = map(int, wdl_text(value, draw).split())
+    assert win + drawn + loss == 1000
+    assert min(win, drawn, loss) >= 0
+    assert abs((win - loss) / 1000 - value) <= 0.0021
+
+
+def test_a_position_that_extends_the_last_one_goes_on_and_a_bad_one_changes_nothing():
+    board = Board(get_game("chess"))
+    board.set(Position("", ("e2e4",)))
+    first = board.line
+    board.set(Position("", ("e2e4", "e7e5")))
+    assert board.line is first
+    for bad in (Position("", ("e2e4", "e7e5", "e1e3")), Position("nonsense", ()), Position("", ("e2e5",))):
+        with pytest.raises(ValueError, match=r"\w+"):
+            board.set(bad)
+    assert board.line.moves_text() == ["e2e4", "e7e5"]
+    board.set(Position("", ("e2e4", "e7e5", "g1f3")))
+    assert board.line.moves_text() == ["e2e4", "e7e5", "g1f3"]
+
+
+def test_a_game_goes_on_after_a_draw_that_nobody_claims():
+    board = Board(get_game("chess"))
+    board.set(Position("", ("g1f3", "g8f6", "f3g1", "f6g8") * 30))
+    assert board.line.ply == 120
+    assert len(board.line.legal_actions()) == 20

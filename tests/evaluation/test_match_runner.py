@@ -1,0 +1,240 @@
+"""Matches: pairs of games, openings, seeds, early ends, and what the report makes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from twice import GAME as TWICE
+
+from evaluation.match.adjudication import DRAWN, TABLE, WON, Adjudication, Judge, known_results
+from evaluation.match.elo import pair_counts
+from evaluation.match.game_files import line_of_played, to_json_line
+from evaluation.match.openings import (
+    Opening,
+    book_openings,
+    openings_for,
+    openings_from_file,
+    random_openings,
+)
+from evaluation.match.players import make_player
+from evaluation.match.report import as_json, report
+from evaluation.match.runner import TIME, ClockSettings, MatchSettings, PlayedGame, Until, play_match
+from evaluation.match.sprt import Sprt
+from games import get_game
+from games.game_history import GameHistory
+from games.spec import Game
+from runtime.exits import Exit, Fatal
+
+CHESS, FOUR, TIC = get_game("chess"), get_game("connect_four"), get_game("tic_tac_toe")
+
+
+def match(
+    game: Game, a: str, b: str, openings: Sequence[Opening], until: Until | None = None, **settings: Any
+) -> list[PlayedGame]:
+    """A whole match between players made for it."""
+
+    async def play() -> list[PlayedGame]:
+        players = make_player(a, game), make_player(b, game)
+        try:
+            return await play_match(game, *players, openings, MatchSettings(**settings), until=until)
+        finally:
+            for player in players:
+                await player.close()
+
+    return asyncio.run(play())
+
+
+def test_each_opening_is_played_twice_with_colours_swapped_and_results_lie_in_order() -> None:
+    openings = random_openings(FOUR, 5, 3, seed=1)
+    games = match(FOUR, "greedy", "random", openings, concurrent=4)
+    assert [game.opening for game in games] == [one.id for one in openings for _ in range(2)]
+    assert [game.swapped for game in games] == [False, True] * 5
+    assert [game.first for game in games] == ["greedy", "random"] * 5
+    assert all(game.actions[:3] == one.actions for game, one in zip(games[::2], openings, strict=True))
+
+
+def test_a_recorded_game_replays_to_its_outcome() -> None:
+    for played in match(FOUR, "greedy", "random", random_openings(FOUR, 5, 3, seed=2), concurrent=4):
+        line = GameHistory(FOUR, played.start)
+        for action in played.actions:
+            line.play(action)
+        assert (line.end_reason(), line.outcome(), line.ply) == (played.reason, played.outcome, played.plies)
+
+
+def test_the_same_seed_gives_the_same_games_whatever_the_concurrency() -> None:
+    openings = random_openings(FOUR, 4, 2, seed=3)
+    one = match(FOUR, "alphabeta:3", "rollouts:50", openings, concurrent=1, seed=5)
+    many = match(FOUR, "alphabeta:3", "rollouts:50", openings, concurrent=8, seed=5)
+    other = match(FOUR, "alphabeta:3", "rollouts:50", openings, concurrent=8, seed=6)
+    assert one == many != other
+
+
+def test_a_network_plays_the_same_games_alone_and_batched() -> None:
+    openings = random_openings(TIC, 6, 2, seed=3)
+    one = match(TIC, "untrained@8", "random", openings, concurrent=1)
+    many = match(TIC, "untrained@8", "random", openings, concurrent=12)
+    assert one == many
+
+
+def test_search_beats_the_bare_network_and_a_network_its_like_by_nothing() -> None:
+    openings = random_openings(TIC, 15, 2, seed=4)
+    searched = match(TIC, "untrained@100", "untrained@1", openings, concurrent=30)
+    alike = match(TIC, "untrained@8", "untrained@8", openings, concurrent=30)
+    assert sum(game.outcome_for_a for game in searched) > 0
+    assert pair_counts([game.outcome_for_a for game in alike]) == (0, 0, 15, 0, 0)
+
+
+def test_identical_players_interval_holds_zero() -> None:
+    games = match(FOUR, "random", "random", random_openings(FOUR, 100, 4, seed=5), concurrent=8)
+    elo = report("a", "b", games).elo
+    assert elo is not None
+    assert elo.elo_low < 0 < elo.elo_high
+
+
+def test_greedy_beats_random_in_chess_by_a_lot() -> None:
+    games = match(CHESS, "greedy", "random", book_openings(CHESS)[:10], concurrent=4)
+    done = report("greedy", "random", games)
+    assert done.elo is not None
+    assert done.elo.elo_low > 100
+    assert done.wins >= 16
+
+
+def test_solver_never_loses_tic_tac_toe_nor_a_connect_four_position_that_is_not_lost() -> None:
+    games = match(TIC, "solver", "random", [Opening("start")] * 30, concurrent=8)
+    games += match(TIC, "solver", "alphabeta:3", [Opening("start")] * 5, concurrent=8)
+    assert min(game.outcome_for_a for game in games) >= 0
+    late = random_openings(FOUR, 4, 20, seed=6)
+    four = match(FOUR, "solver", "solver", late, concurrent=4)
+    for first, swapped in zip(four[::2], four[1::2], strict=True):
+        assert first.outcome == swapped.outcome  # perfect play on both sides: one result a position
+
+
+def test_until_cuts_the_match_to_the_leading_pairs_whatever_the_order_of_ends() -> None:
+    openings = random_openings(FOUR, 30, 4, seed=7)
+
+    def ten_games(games: Sequence[PlayedGame]) -> bool:
+        return len(games) >= 10
+
+    alone = match(FOUR, "greedy", "random", openings, concurrent=1, until=ten_games)
+    many = match(FOUR, "greedy", "random", openings, concurrent=7, until=ten_games)
+    assert 10 <= len(alone) <= len(many) < 60
+    assert many[: len(alone)] == alone
+
+
+def test_sprt_stops_a_clear_match_early_with_the_right_verdict() -> None:
+    sprt = Sprt(0, 50)
+
+    def decided(games: Sequence[PlayedGame]) -> bool:
+        return sprt.verdict(pair_counts([game.outcome_for_a for game in games])) != ""
+
+    openings = openings_for(FOUR, "random:4", 100, 8)
+    games = match(FOUR, "greedy", "random", openings, concurrent=4, until=decided)
+    assert len(games) < 150
+    assert report("a", "b", games, sprt).verdict == "H1"
+
+
+def test_a_player_that_oversteps_its_time_loses_on_time() -> None:
+    games = match(FOUR, "random", "random", [Opening("start")], clock=ClockSettings(1e-9))
+    assert [(game.outcome, game.reason, game.plies) for game in games] == [(-1, TIME, 0)] * 2
+    assert all(game.failed == "random" and "over the time" in game.detail for game in games)
+
+
+def test_max_plies_ends_a_game_as_a_draw() -> None:
+    games = match(CHESS, "random", "random", [Opening("start")], max_plies=6)
+    assert [(game.reason, game.outcome, game.plies) for game in games] == [("ply_cap", 0, 6)] * 2
+
+
+def test_known_endings_end_a_game_when_asked_to() -> None:
+    rook = Opening("rook", "7k/8/5K2/8/8/8/8/R7 b - - 0 1")
+    games = match(CHESS, "random", "random", [rook], adjudication=Adjudication(known=known_results(CHESS)))
+    assert [(game.reason, game.outcome, game.plies) for game in games] == [(TABLE, 1, 0)] * 2
+
+
+def test_judge_gives_a_win_when_both_agree_long_enough() -> None:
+    judge, line = Judge(Adjudication(win_value=0.9, win_plies=4)), GameHistory(CHESS)
+    for value, side in ((0.95, 0), (-0.95, 1), (0.5, 0), (-0.95, 1), (0.95, 0), (-0.99, 1)):
+        judge.heard(value, side)
+        assert judge.verdict(line) is None
+    judge.heard(0.97, 0)
+    assert judge.verdict(line) == (1, WON)
+    judge.heard(None, 1)
+    assert judge.verdict(line) is None
+
+
+def test_a_player_who_moves_many_times_in_a_row_agrees_with_himself_only() -> None:
+    """The other one has to be heard too."""
+    judge, line = (
+        Judge(Adjudication(win_value=0.9, win_plies=3, draw_plies=3, draw_from=0)),
+        GameHistory(CHESS),
+    )
+    for value in (0.95, 0.0):
+        for side in (0, 0, 0):
+            judge.heard(value, side)
+            assert judge.verdict(line) is None
+        judge.heard(-value, 1)
+        assert judge.verdict(line) == ((1, WON) if value else (0, DRAWN))
+
+
+def test_judge_gives_a_draw_only_late_and_for_level_values() -> None:
+    line = GameHistory(CHESS)
+    early, late = (Judge(Adjudication(draw_plies=3, draw_from=ply)) for ply in (10, 0))
+    for judge in (early, late):
+        for side in (0, 1, 0):
+            judge.heard(0.01, side)
+    assert early.verdict(line) is None
+    assert late.verdict(line) == (0, DRAWN)
+
+
+def test_random_openings_are_legal_distinct_open_and_seeded() -> None:
+    openings = random_openings(FOUR, 200, 8, seed=9)
+    lines = [one.line(FOUR) for one in openings]
+    assert len({line.state.tobytes() for line in lines}) == 200
+    assert all(line.ply == 8 and line.end_reason() is None for line in lines)
+    assert random_openings(FOUR, 50, 8, seed=9) == openings[:50]
+    assert random_openings(FOUR, 50, 8, seed=10) != openings[:50]
+    assert len(random_openings(FOUR, 50, 1, seed=9)) == 7
+
+
+def test_book_has_distinct_legal_openings() -> None:
+    lines = [one.line(CHESS) for one in book_openings(CHESS)]
+    assert len({line.state.tobytes() for line in lines}) == len(lines) == 40
+
+
+def test_openings_from_a_file_may_be_fen_epd_or_moves(tmp_path: Path) -> None:
+    file = tmp_path / "openings.epd"
+    file.write_text(
+        "# three kinds\n8/8/8/8/8/3k4/3p4/3K4 b - - 0 60\n"
+        "8/8/8/8/8/3k4/3p4/3K4 b - - bm Ke3; id 1;\n"
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1 | e2e4\n\ne2e4 e7e5\n"
+    )
+    found = openings_from_file(CHESS, file)
+    assert [one.id for one in found] == [f"openings.epd:{number}" for number in (2, 3, 4, 6)]
+    assert [one.line(CHESS).ply for one in found] == [0, 0, 1, 2]
+    file.write_text("e2e4 e2e4\n")
+    with pytest.raises(Fatal, match=r"line 1: move 2 .*not a legal move") as refused:
+        openings_from_file(CHESS, file)
+    assert refused.value.code == Exit.BAD_DATA
+
+
+def test_report_counts_pairs_and_repeated_games() -> None:
+    one = match(TIC, "solver", "solver", [Opening("start")], seed=1)
+    done = report("a", "b", [*one, *one])
+    assert (done.games, done.distinct, done.draws) == (4, 2, 4)
+    assert as_json(done)["elo"]["pairs"] == 2
+    assert done.reasons == {"board_full": 4}
+
+
+def test_a_game_in_which_something_is_counted_is_written_with_its_score() -> None:
+    """Stones of the first player less the second's; other games have no such field."""
+    for game in (TWICE, TIC):
+        played = match(game, "random", "random", [Opening("start")])[0]
+        written = json.loads(to_json_line(game, played))
+        counted = game.score(line_of_played(game, played).state) if game.score else None
+        assert written.get("score") == counted
+        assert game.score is None or np.sign(written["score"]) == written["outcome"]

@@ -1,0 +1,173 @@
+"""Variants laid over recipes, and the table that compares them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from experiments import ablation
+from experiments import recipe as recipes
+from experiments.ablation_table import spread, table, values
+from experiments.judging import check_judge
+from runtime.exits import Exit, Fatal
+from runtime.runs import RunFolder
+
+RESULTS = Path(__file__).parents[2] / "results"
+NAMES = sorted(path.stem for path in ablation.FOLDER.glob("*.toml"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_variant_changes_the_recipe_and_is_one(name: str, tmp_path: Path) -> None:
+    loaded = ablation.load(name)
+    base, *variants = loaded.all().values()
+    for one in variants:
+        assert one != base
+        check_judge(one)
+    names = [ablation.run_name(loaded.recipe, variant, 1) for variant in loaded.all()]
+    assert len({RunFolder(tmp_path, name).path for name in names}) == len(names)
+
+
+@pytest.mark.parametrize("name", ["connect_four_search", "krk_search"])
+def test_alphazeros_exploration_is_compared_where_it_counts(name: str) -> None:
+    """c_init 2.5 beside the same with 1.25, at a PUCT root: a Gumbel root does not use it."""
+    settings = []
+    for one in ablation.load(name).all().values():
+        rest = {**one.server.get("self_play", {})}
+        c_init, root = rest.pop("c_init", 1.25), rest.pop("root", "puct")
+        settings.append((c_init, root, one.simulations, one.net, one.trainer, rest))
+    doubled = [one for one in settings if one[0] == 2.5]
+    assert doubled
+    assert all(one[1] == "puct" and (1.25, *one[1:]) in settings for one in doubled)
+
+
+def test_a_variant_replaces_what_it_names_and_keeps_the_rest() -> None:
+    base = recipes.from_settings(
+        "x",
+        {
+            **{"title": "t", "game": "chess", "minutes": 1.0, "judge": "chess"},
+            "server": {"mode": "alphazero", "self_play": {"root": "gumbel", "history": 1}},
+        },
+    )
+    varied = ablation.varied(base, {"net": "small", "server": {"self_play": {"root": "puct"}}})
+    assert varied.server == {"mode": "alphazero", "self_play": {"root": "puct", "history": 1}}
+    assert (varied.net, varied.game) == ("small", "chess")
+
+
+def test_the_base_is_laid_over_the_recipe_and_all_its_variants(tmp_path: Path) -> None:
+    """So a recipe may move on, and what was compared stays."""
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
+        "[base]\nsimulations = 7\n[variants.x.trainer]\nbatch = 8\n"
+    )
+    base, one = ablation.load(str(path)).all().values()
+    assert (base.simulations, one.simulations) == (7, 7)
+    assert base.trainer["batch"] != one.trainer["batch"] == 8
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if (RESULTS / f"ablation-{name}").exists()])
+def test_the_published_table_is_of_what_its_command_runs(name: str) -> None:
+    """All its runs are finished ones of the ablation as it stands, and none is missing."""
+    loaded, results = ablation.load(name), RESULTS / f"ablation-{name}" / "runs.json"
+    runs = {(one["variant"], one["seed"]) for one in ablation.finished(loaded, results)}
+    assert runs == set(itertools.product(loaded.all(), loaded.seeds))
+
+
+def test_every_root_is_compiled_before_any_run_is_timed() -> None:
+    loaded = ablation.load("connect_four")
+    roots = [one.server["self_play"]["root"] for one in ablation.kinds(list(loaded.all().values()))]
+    assert sorted(roots) == ["gumbel", "puct"]
+
+
+def test_runs_of_other_settings_are_not_compared(tmp_path: Path) -> None:
+    """What an earlier run was made with is kept beside it; only the same is taken for finished."""
+    loaded, results = ablation.load("krk"), tmp_path / "runs.json"
+    ours = [
+        ablation.Job(name, recipe, 1, loaded.minutes, tmp_path, 0).what()
+        for name, recipe in loaded.all().items()
+    ]
+    results.write_text(json.dumps({"runs": ours}))
+    assert ablation.finished(loaded, results) == ours
+    for changed in (
+        dataclasses.replace(loaded, minutes=loaded.minutes + 1),
+        dataclasses.replace(loaded, recipe=dataclasses.replace(loaded.recipe, simulations=99)),
+        dataclasses.replace(loaded, variants={"a new name": {"simulations": 99}}),
+    ):
+        with pytest.raises(Fatal, match="cannot be compared"):
+            ablation.finished(changed, results)
+    assert ablation.finished(loaded, tmp_path / "none yet.json") == []
+
+
+def run_of(variant: str, seed: int, errors: float) -> dict[str, object]:
+    return {"variant": variant, "seed": seed, "games": 1, "steps": 2, "figures": {"errors": errors}}
+
+
+def test_intervals_of_one_variant_are_students() -> None:
+    """1, 2, 3 by hand: deviation 1, two degrees of freedom; one run alone says nothing."""
+    known = spread([run_of("a", seed, float(seed)) for seed in (1, 2, 3)], "errors")
+    assert known == (1.0, 2)
+    assert known.around(3) == pytest.approx(4.303 / math.sqrt(3))
+    assert spread([run_of("a", 1, 5.0)], "errors").around(1) == math.inf
+
+
+def test_spread_is_that_within_variants() -> None:
+    """How far variants lie apart is no part of it: 0.1 around 0.5 and around 0.1, by hand."""
+    runs = [run_of("a", seed, 0.5 + 0.1 * (seed - 2)) for seed in (1, 2, 3)]
+    runs += [run_of("b", seed, 0.1 + 0.1 * (seed - 2)) for seed in (1, 2, 3)]
+    known = spread(runs, "errors")
+    assert known == (pytest.approx(0.1), 4)
+    first, *rows = table(runs, "a").splitlines()
+    assert first == "| variant | seeds | games | steps | errors |"
+    assert rows[1] == f"| a | 3 | 1 | 2 | 50.0 ± {277.6 * 0.1 / math.sqrt(3):.1f} % |"
+    assert rows[2].endswith(f"(-40.0 ± {277.6 * 0.1 * math.sqrt(2 / 3):.1f}) |")
+
+
+def test_intervals_of_differences_hold_what_they_say() -> None:
+    """Of 2,000 drawn ablations of three variants and seeds without any effect, 95 % say so, by the pooled
+    spread; and the interval is narrower than that of three runs alone."""
+    rng, hits = random.Random(1), 0
+    for _ in range(2000):
+        runs = [run_of(variant, seed, rng.gauss(0.3, 0.02)) for variant in "abc" for seed in range(3)]
+        known = spread(runs, "errors")
+        change = (sum(values(runs, "b", "errors")) - sum(values(runs, "a", "errors"))) / 3
+        hits += abs(change) <= known.around(3, 3)
+    assert 0.94 < hits / 2000 < 0.96
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('title = "t"\nminutes = 1\nseeds = [1]\n[variants]\n', "names no recipe"),
+        ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n', "variants"),
+        (
+            'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants.x]\nnett = "s"\n',
+            "did you mean 'net'",
+        ),
+        ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants.x]\nnet = 3\n', "Expected `str`"),
+        ('recipe = "krk"\nbase = 3\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n', "`base`"),
+        ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[base]\nnett = "s"\n', "did you mean 'net'"),
+        (
+            'recipe = "chess"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n',
+            "compares no variants",
+        ),
+        (
+            'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
+            '[variants."fpu -1"]\nsimulations = 8\n[variants."fpu 1"]\nsimulations = 9\n',
+            "'fpu -1' and 'fpu 1' of mine differ in signs only",
+        ),
+    ],
+)
+def test_a_senseless_ablation_is_refused_before_hours_of_training(
+    text: str, complaint: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(Fatal, match=complaint) as found:
+        ablation.load(str(path))
+    assert found.value.code is Exit.CONFIG

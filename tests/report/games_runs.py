@@ -1,0 +1,41 @@
+"""Run folders with a games.db as the trainer writes it, of random games."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bench.random_games import random_game
+from games import get_game
+from protocol.records import GameRecord, to_bytes
+from store.sqlite import Entry, Store
+
+
+def records(name: str, count: int, *, start: str = "", versions: tuple[int, ...] = (0,)) -> list[GameRecord]:
+    """Random games; game `i` is of version `versions[i % len]`."""
+    game, found = get_game(name), []
+    for seed in range(count):
+        record = random_game(game, np.random.default_rng(seed), simulations=20, start=start)
+        version = np.full(record.plies, versions[seed % len(versions)], np.uint32)
+        found.append(dataclasses.replace(record, versions=version))
+    return found
+
+
+def entry(record: GameRecord, source: str = "workers") -> Entry:
+    data = to_bytes(record)
+    low, high = int(record.versions.min()), int(record.versions.max())
+    digest = hashlib.sha256(data).digest()
+    return Entry(record.uid, digest, source, record.plies, record.outcome, record.reason, low, high, data)
+
+
+def store_run(folder: Path, name: str, entries: Sequence[Entry]) -> Path:
+    """A run folder that holds the entries; its path."""
+    folder.mkdir(parents=True)
+    store = Store(folder / "games.db", name)
+    assert set(store.commit(entries)) <= {"stored"}
+    store.close()
+    return folder

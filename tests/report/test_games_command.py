@@ -1,0 +1,277 @@
+"""`azplay games` on stores that the trainer wrote."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import sys
+from pathlib import Path
+
+import apsw
+import chess
+import chess.pgn
+import numpy as np
+import pytest
+from games_runs import entry, records, store_run
+from twice import GAME as TWICE
+
+from games import GAME_NAMES, get_game
+from games.movers import Movers
+from protocol.records import PER_PLY
+from report.games.command import main
+from report.games.counting import count
+from report.games.export import as_text
+from runtime.exits import Exit, Fatal
+from store.games_file import PAGE, Range, games_file
+from store.sqlite import Store
+
+
+def azplay_games(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr(sys, "argv", ["azplay games", *map(str, arguments)])
+    return main()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Three Connect Four games under weights 0, 1 and 0; the second by a client."""
+    found = records("connect_four", 3, versions=(0, 1))
+    return store_run(
+        tmp_path / "cf",
+        "connect_four",
+        [entry(found[0]), entry(found[1], "clients"), entry(found[2])],
+    )
+
+
+def test_a_list_has_a_line_a_game(run: Path, monkeypatch, capsys) -> None:
+    """With number, source, length, result and weights."""
+    assert azplay_games(monkeypatch, run, "list") == Exit.OK
+    _, *lines = capsys.readouterr().out.splitlines()
+    found = records("connect_four", 3, versions=(0, 1))
+    results = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
+    for number, (line, record) in enumerate(zip(lines, found, strict=True), 1):
+        fields = line.split()
+        source = "clients" if number == 2 else "workers"
+        version = str(int(record.versions[0]))
+        wanted = [source, str(record.plies), results[record.outcome], version, record.reason]
+        assert [fields[0], *fields[3:]] == [str(number), *wanted]
+
+
+def test_the_newest_and_a_range_can_be_listed(run: Path) -> None:
+    """By number or counted from the newest."""
+    games = games_file(str(run), run.parent)
+
+    def numbers(wanted: Range) -> list[int]:
+        return [game.seq for game in games.games(wanted, with_data=False)]
+
+    assert numbers(Range()) == [1, 2, 3]
+    assert numbers(Range(newest=2)) == [2, 3]
+    assert numbers(Range(first=2, last=2)) == [2]
+    assert numbers(Range(last=2, newest=1)) == [2]
+    assert numbers(Range(newest=9)) == [1, 2, 3]
+
+
+def test_a_game_is_shown_with_boards_and_values(run: Path, monkeypatch, capsys) -> None:
+    """Every move in its notation, the value of its root, and the final board."""
+    assert azplay_games(monkeypatch, run, "show", 2, "--boards", 1) == Exit.OK
+    shown = capsys.readouterr().out
+    record, game = records("connect_four", 2, versions=(0, 1))[1], get_game("connect_four")
+    assert shown.count(game.notation.draw(game.notation.state_from_text(""))) == 1
+    assert shown.count("1 2 3 4 5 6 7") == record.plies + 1
+    for action, value in zip(record.actions.tolist(), record.root_values.tolist(), strict=True):
+        assert f"  {action + 1}      {value:+7.3f}  " in shown
+    assert shown.rstrip().endswith(record.reason)
+
+
+def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:
+    """So does an unknown run."""
+    with pytest.raises(Fatal, match="numbers 1 to 3") as caught:
+        azplay_games(monkeypatch, run, "show", 9)
+    assert caught.value.code == Exit.BAD_DATA
+    with pytest.raises(Fatal, match=r"nor in .*has cf"):
+        azplay_games(monkeypatch, "nothing", "list", "--runs", run.parent)
+
+
+def test_a_run_is_found_by_its_name(run: Path) -> None:
+    """A name stands for a folder in the folder of runs."""
+    assert games_file("cf", run.parent).game == "connect_four"
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    """With what to do, instead of a traceback."""
+    (tmp_path / "games.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(Fatal, match="file is not a database"):
+        games_file(str(tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("start", ["", "4k3/P7/8/8/8/8/8/4K2R w K - 0 40"])
+def test_exported_chess_games_replay_to_the_same_end(start: str, tmp_path: Path, monkeypatch) -> None:
+    """python-chess reads the PGN and finds the moves, the result, values and visits."""
+    found = records("chess", 2, start=start)
+    run, out = store_run(tmp_path / "c", "chess", [entry(one) for one in found]), tmp_path / "games.pgn"
+    assert azplay_games(monkeypatch, run, "export", "--out", out) == Exit.OK
+    file, game = io.StringIO(out.read_text()), get_game("chess")
+    for record in found:
+        read = chess.pgn.read_game(file)
+        assert read is not None
+        assert not read.errors
+        assert len(list(read.mainline_moves())) == record.plies
+        assert read.headers["Termination"] == record.reason
+        assert read.headers["Result"] == {1: "1-0", 0: "1/2-1/2", -1: "0-1"}[record.outcome]
+        state = game.notation.state_from_text(record.start)
+        first = game.notation.action_to_text(state, int(record.actions[0]))
+        assert next(iter(read.mainline_moves())).uci() == first
+        comment = next(iter(read.mainline())).comment
+        of_played = int(
+            record.visits[: record.visited[0]][
+                record.visit_actions[: record.visited[0]] == record.actions[0]
+            ][0]
+        )
+        assert comment.startswith(f"[%value {record.root_values[0]:+.3f}] [%visits {of_played}/20]")
+    assert chess.pgn.read_game(file) is None
+
+
+def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_path, monkeypatch) -> None:
+    [record] = records("connect_four", 1)
+    some = np.full(record.plies, np.nan, np.float16)
+    some[0] = 0.25
+    depths = np.zeros(record.plies, np.uint16)
+    depths[0] = 9
+    known = dataclasses.replace(
+        record,
+        prior_values=some,
+        prior_kl=some,
+        mean_depths=some,
+        max_depths=depths.astype(record.max_depths.dtype),
+    )
+    run, out = store_run(tmp_path / "c", "connect_four", [entry(known)]), tmp_path / "games.txt"
+    assert azplay_games(monkeypatch, run, "export", "--out", out) == Exit.OK
+    first, second = [line for line in out.read_text().splitlines() if "%value" in line][:2]
+    assert first.endswith(" [%prior_value +0.250] [%prior_kl 0.250] [%depth 0.2/9]}")
+    assert "prior" not in second
+    assert "depth" not in second
+
+
+def test_other_games_are_exported_in_the_same_shape(run: Path, monkeypatch, capsys) -> None:
+    """Tags, then a numbered move a line, then the result."""
+    assert azplay_games(monkeypatch, run, "export", "--last", 1) == Exit.OK
+    text, record = capsys.readouterr().out, records("connect_four", 1)[0]
+    assert text.startswith('[Game "connect_four"]\n[Event "azselfplay cf"]')
+    assert f"1. {record.actions[0] + 1} {{[%value {record.root_values[0]:+.3f}] [%visits " in text
+    assert sum("%value" in line for line in text.splitlines()) == record.plies
+
+
+def test_exported_moves_are_numbered_by_whose_they_are() -> None:
+    """The number rises when the first player's turn comes, and stays while anybody moves on."""
+    record = records(TWICE.name, 1)[0]
+    text = as_text(TWICE, {"Result": "*"}, record).splitlines()
+    numbers = [line.split()[0] for line in text if "%value" in line]
+    wanted, number, before = [], 0, -1
+    for sign in Movers(TWICE)("", record.actions).tolist():
+        number += sign == 1 != before
+        wanted.append(f"{number}." if sign == 1 else f"{number}...")
+        before = sign
+    assert numbers == wanted
+    assert len(set(numbers)) < len(numbers)
+
+
+@pytest.mark.parametrize("name", GAME_NAMES)
+def test_honest_games_verify(name: str, tmp_path: Path, monkeypatch, capsys) -> None:
+    """Every stored game is found whole and by the rules."""
+    run = store_run(tmp_path / "r", name, [entry(record) for record in records(name, 4)])
+    assert azplay_games(monkeypatch, run, "verify") == Exit.OK
+    assert capsys.readouterr().out == "4 games checked, 0 bad\n"
+
+
+@pytest.mark.parametrize(("name", "turns"), [("connect_four", True), (TWICE.name, True), (TWICE.name, False)])
+def test_a_resigned_game_is_checked_as_what_it_is(
+    name: str, turns: bool, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """Good if who made the last move loses, whoever moves next (`turns`: the other one); bad with another
+    outcome, or where the rules ended the game."""
+    movers = Movers(get_game(name))
+    signs = {record.uid: movers("", record.actions).tolist() for record in records(name, 30)}
+    found = [one for one in records(name, 30) if (signs[one.uid][-1] != signs[one.uid][-2]) is turns][:3]
+    rest = [len(record.visits) - int(record.visited[-1]) for record in found]
+    given_up = [
+        dataclasses.replace(
+            record,
+            **{name: getattr(record, name)[:-1] for name in PER_PLY},
+            visits=record.visits[:visits],
+            visit_actions=record.visit_actions[:visits],
+            reason="resignation",
+            outcome=-signs[record.uid][-2],
+        )
+        for record, visits in zip(found, rest, strict=True)
+    ]
+    wrong = dataclasses.replace(given_up[1], outcome=-given_up[1].outcome)
+    over = dataclasses.replace(found[2], reason="resignation")
+    run = store_run(tmp_path / "r", name, [entry(game) for game in (given_up[0], wrong, over)])
+    assert azplay_games(monkeypatch, run, "verify") == Exit.BAD_DATA
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[:-1]] == ["game 2", "game 3"]
+    assert "outcome" in lines[0]
+    assert "'resignation'" in lines[1]
+
+
+def test_bad_games_are_named_with_what_is_wrong(tmp_path: Path, monkeypatch, capsys) -> None:
+    """Damage, a row that says something else, illegal moves, a game that goes on, a wrong outcome."""
+    found = records("tic_tac_toe", 6)
+    repeated = np.array(found[1].actions)
+    repeated[1] = repeated[0]
+    entries = [
+        entry(found[0]),
+        entry(dataclasses.replace(found[1], actions=repeated)),
+        entry(dataclasses.replace(found[2], reason="nonsense")),
+        entry(dataclasses.replace(found[3], outcome=1 if found[3].outcome < 1 else 0)),
+        dataclasses.replace(entry(found[4]), plies=77),
+        dataclasses.replace(entry(found[5]), sha256=bytes(32)),
+    ]
+    run = store_run(tmp_path / "r", "tic_tac_toe", entries)
+    assert azplay_games(monkeypatch, run, "verify") == Exit.BAD_DATA
+    lines = capsys.readouterr().out.splitlines()
+    words = ["ply 1", "'nonsense'", "outcome", "plies is", "hash"]
+    assert [line.split(":")[0] for line in lines[:-1]] == [f"game {number}" for number in range(2, 7)]
+    for line, word in zip(lines, words, strict=False):
+        assert word in line
+    assert lines[-1] == "6 games checked, 5 bad"
+
+
+def test_a_damaged_game_is_left_out_of_the_export(run: Path, monkeypatch, capsys) -> None:
+    """The others are written, and the exit status says that something was missing."""
+    connection = apsw.Connection(str(run / "games.db"))
+    connection.execute("UPDATE games SET data = x'00' WHERE seq = 2")
+    connection.close()
+    assert azplay_games(monkeypatch, run, "export") == Exit.BAD_DATA
+    captured = capsys.readouterr()
+    assert captured.out.count("[Event ") == 2
+    assert "game 2 is damaged: cannot be unpacked" in captured.err
+
+
+def test_results_are_counted_by_weights_version(run: Path, monkeypatch, capsys) -> None:
+    """Games, outcomes, ends and lengths of each version add up to those of the store."""
+    found = records("connect_four", 3, versions=(0, 1))
+    by_version = count(games_file(str(run), run.parent))
+    assert {version: results.games for version, results in by_version.items()} == {0: 2, 1: 1}
+    assert by_version[0].plies == found[0].plies + found[2].plies
+    assert by_version[1].outcomes == {found[1].outcome: 1}
+    assert by_version[1].sources == {"clients": 1}
+    assert azplay_games(monkeypatch, run, "stats") == Exit.OK
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.split()[:2] == ["all", "3"]
+
+
+def test_games_are_read_in_pages_beside_a_writer(tmp_path: Path) -> None:
+    """More games than a page come once each, in order, while others are being stored."""
+    one = records("tic_tac_toe", 1)[0]
+
+    def numbered(numbers: range) -> list:
+        return [entry(dataclasses.replace(one, uid=n.to_bytes(16, "big"))) for n in numbers]
+
+    folder = store_run(tmp_path / "r", "tic_tac_toe", numbered(range(2 * PAGE + 5)))
+    store, games = Store(folder / "games.db", "tic_tac_toe"), games_file(str(folder), tmp_path)
+    seen = []
+    for game in games.games(Range(), with_data=True):
+        if game.seq % PAGE == 1:
+            assert store.commit(numbered(range(10_000 + game.seq, 10_003 + game.seq))) == ["stored"] * 3
+        seen.append(game.seq)
+    assert seen == list(range(1, 2 * PAGE + 6))

@@ -1,0 +1,134 @@
+"""What a report counts, against plain counting."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import numpy as np
+import pytest
+from games_runs import records
+from report_runs import copies, figures, whole_run
+from torch.utils.tensorboard import SummaryWriter
+
+from diagnostics.roots import entropies
+from games import get_game
+from games.movers import Movers
+from report.bins import Bin, first_games, merged, read_bins
+from report.charts import calibration, speeds
+from report.games.counting import count
+from report.history import STEP, read_history
+from report.sampling import Sampled, add, take_sample
+from runtime.runs import RunFolder
+from store.games_file import games_file
+
+
+def test_neighbouring_versions_share_a_bin_until_it_has_games_enough() -> None:
+    """No game is lost, order stays, and there are not many more bins than asked for."""
+    versions = [Bin(v, v, 10 * v, 10 * v + 15, games) for v, games in enumerate([500, 5, 10, 40, 1, 2, 400])]
+    bins = merged(versions, 4)
+    assert [one.label for one in bins] == ["0", "1-5", "6"]
+    assert [one.games for one in bins] == [500, 58, 400]
+    assert (bins[1].low, bins[1].high) == (10, 65)
+    assert merged([], 4) == []
+
+
+def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
+    """Like `azplay games stats`, version by version, when each has a bin."""
+    found = records("connect_four", 90, versions=(0, 1, 2))
+    run = whole_run(tmp_path / "run", "connect_four", found)
+    with closing(games_file(str(run), tmp_path)) as games:
+        bins, by_version = read_bins(games).bins, count(games)
+    assert [one.label for one in bins] == ["0", "1", "2"]
+    for one, results in zip(bins, by_version.values(), strict=True):
+        assert (one.games, one.outcomes, one.reasons) == (results.games, results.outcomes, results.reasons)
+        lengths = sorted(record.plies for record in found if record.versions[0] == one.first)
+        assert one.percentile(0.5) == lengths[len(lengths) // 2 - 1]
+        assert (one.percentile(0.0), one.percentile(1.0)) == (lengths[0], lengths[-1])
+
+
+def test_an_old_game_that_comes_late_does_not_make_weights_older() -> None:
+    """Weights are in play from the first game of theirs, or of newer ones."""
+    assert first_games([(0, 1), (1, 40), (2, 30)]) == {0: 1, 1: 30, 2: 30}
+
+
+def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
+    """At most so many games a bin; what cannot be unpacked is counted apart."""
+    (record,) = records("connect_four", 1)
+    run = whole_run(tmp_path / "run", "connect_four", copies(record, 60, 0) + copies(record, 60, 1))
+    connection = apsw.Connection(str(run / "games.db"))
+    connection.execute("UPDATE games SET data = x'00' WHERE seq = 1")
+    connection.close()
+    with closing(games_file(str(run), tmp_path)) as games:
+        binned = read_bins(games)
+        few, all_games = take_sample(games, binned, 10), take_sample(games, binned, 1000)
+    assert [one.games for one in few.bins] == [9, 10]
+    assert few.damaged == all_games.damaged == 1
+    assert [one.games for one in all_games.bins] == [59, 60]
+    assert [one.unique_openings for one in all_games.bins] == [1 / 59, 1 / 60]
+    assert [round(one.mean_age, 6) for one in all_games.bins] == [30.0, 29.5]
+
+
+def test_sums_of_a_game_are_those_of_plain_loops() -> None:
+    """Entropy of the visits, moves with visits, outcome as the side to move sees it."""
+    (record,) = records("connect_four", 1)
+    record = dataclasses.replace(record, outcome=-1)
+    found, at = Sampled(), 0
+    movers = np.random.default_rng(3).choice(np.array([-1, 1], np.int8), record.plies)
+    add(found, record, movers, 4)
+    wanted = []
+    for visited in record.visited.tolist():
+        visits = record.visits[at : at + visited].tolist()
+        wanted.append(-sum(n / sum(visits) * math.log(n / sum(visits)) for n in visits))
+        at += visited
+    assert entropies(record) == pytest.approx(wanted)
+    assert found.mean_entropy == pytest.approx(sum(wanted) / record.plies)
+    assert found.mean_visited == record.visited.sum() / record.plies
+    outcomes = np.zeros(20, np.int64)
+    for ply, value in enumerate(record.root_values.tolist()):
+        outcomes[min(19, int((value + 1) * 10))] += -int(movers[ply])
+    assert found.outcome_sums.tolist() == outcomes.tolist()
+    assert found.openings == {b"|" + record.actions[:4].tobytes()}
+
+
+def test_honest_values_lie_on_the_line() -> None:
+    """A root of +0.5 in games of which three quarters are won."""
+    (record,) = records("connect_four", 1)
+    one = Sampled()
+    movers = Movers(get_game("connect_four"))(record.start, record.actions)
+    values = (0.51 * movers).astype(np.float32)
+    for outcome in [1] * 30 + [-1] * 10:
+        add(one, dataclasses.replace(record, root_values=values, outcome=outcome), movers, 4)
+    said, came = calibration([one])
+    assert said == pytest.approx([-0.51, 0.51], abs=1e-3)
+    assert came == [-0.5, 0.5]
+
+
+def test_games_an_hour_are_of_equal_spans_of_time() -> None:
+    """A burst in one second is no peak of thousands."""
+    hours, rates = speeds([(0, 0.0), (50, 0.1), (60, 1800.0), (160, 7200.0)])
+    assert sum(rates) * (hours[1] - hours[0]) == pytest.approx(160)
+    assert len(rates) == 4
+    assert speeds([(1, 5.0)]) == speeds([]) == ([], [])
+
+
+def test_history_is_read_from_lines_and_from_older_event_files(tmp_path: Path) -> None:
+    """Event files up to where the lines begin; half a line is left out; steps made twice count once."""
+    run = RunFolder(tmp_path, "run")
+    run.create("chess", 8)
+    writer = SummaryWriter(str(run.tensorboard))
+    for step in (1, 2, 3, 4):
+        writer.add_scalar("trainer/policy_loss", step / 10, step)
+    writer.close()
+    lines = [json.dumps(figures(step)) for step in (3, 5, 7, 6, 8)]
+    run.figures_log.write_text("\n".join(lines) + '\n{"time": 3, "tra')
+    history = read_history(run)
+    assert history.damaged == 1
+    assert [row[STEP] for row in history.rows] == [1, 2, 3, 5, 6, 8]
+    assert history.curve("trainer/policy_loss")[1][:3] == pytest.approx([0.1, 0.2, 2.97])
+    assert [lesson.step for lesson in history.lessons()] == [6, 8]
+    assert read_history(RunFolder(tmp_path, "empty")).rows == []

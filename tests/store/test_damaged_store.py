@@ -1,0 +1,243 @@
+"""A store whose file is no longer what was written to it: damaged games are left out, damaged pages named."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import numpy as np
+import pytest
+import torch
+import zstandard
+from fake_server import FakeServer, welcome
+from games_runs import entry
+from test_service import a_server_and_trainer, end_of_trainer
+
+from bench.random_games import random_game
+from games import get_game
+from protocol.records import GameRecord, sha256, to_bytes
+from runtime.aio import Stop
+from runtime.exits import Exit, Fatal
+from store.reader import StoreReader
+from store.sqlite import PAGE_SIZE, STORED, Store
+from trainer import service
+from trainer.config import TrainerConfig
+from trainer.learning import Learning
+from trainer.rounds import Rounds
+
+torch.set_num_threads(1)
+
+GAME = get_game("tic_tac_toe")
+GAMES = 20
+HURT = 7
+"""`seq` of the game that is damaged."""
+
+Damage = Callable[[Path], None]
+
+
+def records(name: str = "tic_tac_toe", count: int = GAMES) -> list[GameRecord]:
+    rng = np.random.default_rng(2)
+    return [random_game(get_game(name), rng, simulations=20) for _ in range(count)]
+
+
+def a_store(folder: Path, found: list[GameRecord] | None = None) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    store = Store(folder / "games.db", GAME.name)
+    found = found or records()
+    assert store.commit([entry(record) for record in found]) == [STORED] * len(found)
+    store.close()
+    return folder / "games.db"
+
+
+def execute(path: Path, sql: str, *values: object) -> list[tuple[object, ...]]:
+    connection = apsw.Connection(str(path))
+    try:
+        return list(connection.execute(sql, values))
+    finally:
+        connection.close()
+
+
+# ---- One game is damaged ----------------------------------------------------------------------------
+
+
+def flipped_in_the_file(path: Path) -> None:
+    """Bytes of the record change on the disk."""
+    data = execute(path, "SELECT data FROM games WHERE seq = ?", HURT)[0][0]
+    middle = len(data) // 2
+    worse = data[:middle] + bytes([data[middle] ^ 0xFF]) + data[middle + 1 :]
+    path.write_bytes(path.read_bytes().replace(data, worse))  # free space may hold a copy
+
+
+def replaced(data: bytes, digest: bytes | None = None) -> Damage:
+    """Another record in its place, with its hash or another one."""
+
+    def damage(path: Path) -> None:
+        sql = "UPDATE games SET data = ?, sha256 = ? WHERE seq = ?"
+        execute(path, sql, zstandard.compress(data), digest or sha256(data), HURT)
+
+    return damage
+
+
+def updated(column: str, value: object) -> Damage:
+    def damage(path: Path) -> None:
+        execute(path, f"UPDATE games SET {column} = ? WHERE seq = ?", value, HURT)
+
+    return damage
+
+
+def told_to_be_huge(path: Path) -> None:
+    """The header of the frame says four gigabytes, which nobody should try to reserve."""
+    data = bytearray(zstandard.ZstdCompressor().compress(bytes(70_000)))
+    at = data.index(struct.pack("<I", 70_000))
+    data[at : at + 4] = struct.pack("<I", 0xFFFFFFF0)
+    execute(path, "UPDATE games SET data = ? WHERE seq = ?", bytes(data), HURT)
+
+
+def out_of_bounds(path: Path) -> None:
+    """Whole and with its hash, but with an action that the policy does not have."""
+    record = records()[HURT - 1]
+    actions = record.actions.copy()
+    actions[-1] = 5000
+    replaced(to_bytes(dataclasses.replace(record, actions=actions)))(path)
+
+
+DAMAGE: dict[str, tuple[Damage, str]] = {
+    "flipped": (flipped_in_the_file, ""),
+    "another_game": (replaced(to_bytes(records("connect_four", 1)[0])), "game is 'connect_four'"),
+    "another_record": (replaced(to_bytes(records()[0])), "uid is"),
+    "another_hash": (updated("sha256", bytes(32)), "its hash is not"),
+    "no_record": (replaced(b"no record"), ""),
+    "empty": (updated("data", b""), "cannot be unpacked"),
+    "a_number": (updated("data", 5), "cannot be unpacked"),
+    "huge": (told_to_be_huge, "cannot be unpacked"),
+    "out_of_bounds": (out_of_bounds, "action 5000 is not below 9"),
+    "plies": (updated("plies", 4), "but 4 in the table"),
+    "plies_as_text": (updated("plies", "x"), "plies is"),
+    "outcome": (updated("outcome", 7), "but 7 in the table"),
+    "text": (updated("reason", b"\xff\xfe"), "reason is"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_game_is_left_out_named_and_counted(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The others fill the window; read twice, it counts once."""
+    damage, reason = DAMAGE[name]
+    path = a_store(tmp_path)
+    damage(path)
+    Store(path, GAME.name).close()
+    config = TrainerConfig(batch=16, min_positions=1, window_positions=1000, device="cpu", held_out=0.0)
+    learning, reader = Learning(config, GAME, 1, "tiny", tmp_path), StoreReader(path)
+    learning.fill(reader, GAMES)
+    assert learning.window.games == GAMES - 1
+    assert len(list(reader.records(GAME, 1, GAMES))) == GAMES - 1
+    assert reader.damaged.count == 1
+    (line,) = (one.getMessage() for one in caplog.records if one.levelno == logging.ERROR)
+    uid = records()[HURT - 1].uid.hex()
+    assert line.startswith(f"game {HURT} of the store (uid {uid}) is damaged and left out: ")
+    assert reason in line
+    reader.close()
+
+
+def test_a_damaged_game_of_a_round_is_left_out(tmp_path: Path) -> None:
+    found = [dataclasses.replace(one, uid=bytes(15) + bytes([at])) for at, one in enumerate(records())]
+    path = a_store(tmp_path, found)
+    flipped_in_the_file(path)
+    rounds = Rounds(GAME, 5, 0, StoreReader(path))
+    left = list(rounds.reader.between(GAME, bytes(16), bytes(15) + b"\xff"))
+    assert [record.uid for record in left] == [one.uid for one in found if one is not found[HURT - 1]]
+    assert rounds.reader.damaged.count == 1
+    rounds.reader.close()
+
+
+def test_many_damaged_games_do_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = a_store(tmp_path, records(count=150))
+    execute(path, "UPDATE games SET sha256 = zeroblob(32)")
+    reader = StoreReader(path)
+    assert list(reader.games(1, 150)) == []
+    assert reader.damaged.count == 150
+    assert len(caplog.records) == 101
+    reader.close()
+
+
+def test_the_figures_show_damaged_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer begins beside them and takes new games in."""
+    monkeypatch.setattr(service, "STATUS_SECONDS", 0.05)
+    flipped_in_the_file(a_store(tmp_path / "run-1"))
+    new = random_game(GAME, np.random.default_rng(77), simulations=20)
+
+    async def scenario() -> FakeServer:
+        server, trainer = a_server_and_trainer(tmp_path, welcome())
+        stop = Stop()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(trainer.main(stop))
+            await server.until(lambda: server.trainer)
+            server.play(new)
+            await server.until(lambda: server.figures.get("games") == GAMES + 1)
+            await server.until(lambda: server.figures.get("damaged") == 1)
+            stop.request()
+        server.close()
+        return server
+
+    assert asyncio.run(scenario()).acks[new.uid].status == "stored"
+
+
+# ---- The file is damaged ----------------------------------------------------------------------------
+
+
+def overwrite_page(path: Path, name: str) -> None:
+    """Fill a page of a table or index with nonsense."""
+    (page,) = execute(path, "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'", name)[0]
+    content = bytearray(path.read_bytes())
+    content[PAGE_SIZE * (page - 1) : PAGE_SIZE * page] = b"\xab" * PAGE_SIZE
+    path.write_bytes(content)
+
+
+def test_a_damaged_index_ends_the_trainer_with_what_to_do_and_that_mends_it(tmp_path: Path) -> None:
+    path = a_store(tmp_path / "run-1")
+    overwrite_page(path, "games_totals")
+    with pytest.raises(Fatal, match="REINDEX") as caught:
+        Store(path, GAME.name)
+    assert caught.value.code == Exit.BAD_DATA
+    assert end_of_trainer(tmp_path).code == Exit.BAD_DATA
+    dumped = subprocess.run([sys.executable, "-m", "apsw", path, ".dump"], check=True, capture_output=True)
+    saved = tmp_path / "saved.db"
+    subprocess.run([sys.executable, "-m", "apsw", saved], check=True, input=dumped.stdout)
+    store = Store(saved, GAME.name)
+    assert store.totals.games == {"workers": GAMES}
+    store.close()
+
+
+def test_a_damaged_table_ends_the_trainer_and_every_reader(tmp_path: Path) -> None:
+    """Totals come from an index, so that the trainer notices only when it fills its window."""
+    path = a_store(tmp_path / "run-1", records(count=300))
+    overwrite_page(path, "games")
+    reader = StoreReader(path)
+    for read in (
+        lambda: list(reader.games(1, 300)),
+        lambda: list(reader.records(GAME, 1, 300)),
+        lambda: reader.first_of_newest(10**6, 300),
+        lambda: list(reader.between(GAME, bytes(16), b"\xff" * 16)),
+    ):
+        with pytest.raises(Fatal, match="damaged") as caught:
+            read()
+        assert caught.value.code == Exit.BAD_DATA
+    reader.close()
+    assert end_of_trainer(tmp_path).code == Exit.BAD_DATA
+
+
+def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "games.db"
+    path.write_bytes(b"not a database " * 1000)
+    reader = StoreReader(path)
+    with pytest.raises(Fatal, match="not a database") as caught:
+        list(reader.games(1, 9))
+    assert caught.value.code == Exit.BAD_DATA

@@ -1,0 +1,287 @@
+"""What the store has acknowledged is in it, once, for good."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from runtime.exits import Exit, Fatal
+from store import reader as reading
+from store import sqlite
+from store.reader import StoreReader
+from store.sqlite import (
+    CONFLICT,
+    DUPLICATE,
+    REJECTED,
+    RETRY,
+    STORED,
+    Entry,
+    Reject,
+    Store,
+    cache_kib,
+)
+
+
+def entry(
+    number: int, data: bytes = b"", source: str = "workers", plies: int = 10, version: int = 0
+) -> Entry:
+    data = data or b"game %d" % number
+    uid, sha256 = number.to_bytes(16, "big"), hashlib.sha256(data).digest()
+    return Entry(uid, sha256, source, plies, 1, "line", version, version + 1, data)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "games.db", "g")
+
+
+def test_games_come_back_in_order(store: Store, tmp_path: Path) -> None:
+    """A reader beside the writer sees the committed games, oldest first."""
+    assert store.commit([entry(n) for n in range(5)]) == [STORED] * 5
+    reader = StoreReader(tmp_path / "games.db")
+    assert [data for _, data in reader.games(2, 4)] == [b"game 1", b"game 2", b"game 3"]
+    assert store.newest == 5
+
+
+def test_same_game_counts_once(store: Store) -> None:
+    """A game that is sent again is a duplicate, in the same commit or a later one."""
+    assert store.commit([entry(1), entry(1)]) == [STORED, DUPLICATE]
+    assert store.commit([entry(1)]) == [DUPLICATE]
+    assert store.totals.games["workers"] == 1
+
+
+def test_other_game_under_the_same_uid_is_a_conflict(store: Store, tmp_path: Path) -> None:
+    """The first game stays, the second is kept aside."""
+    store.commit([entry(1)])
+    assert store.commit([entry(1, b"another")]) == [CONFLICT]
+    reader = StoreReader(tmp_path / "games.db")
+    assert [data for _, data in reader.games(1, 9)] == [b"game 1"]
+    kept = reader._connection.execute("SELECT code FROM rejects").fetchall()
+    assert kept == [(CONFLICT,)]
+
+
+def test_totals_survive_a_restart(store: Store, tmp_path: Path) -> None:
+    """Games, positions and weights versions by source are counted from the file."""
+    store.commit([entry(1, version=3), entry(2, source="clients", plies=7, version=3)])
+    store.commit([entry(3, version=8)], [Reject(bytes(16), bytes(32), "clients", "bad", "why", b"")])
+    before = store.totals
+    store.close()
+    after = Store(tmp_path / "games.db", "g").totals
+    assert after == before
+    assert after.games == {"workers": 2, "clients": 1}
+    assert after.versions == {"workers": {3, 4, 8, 9}, "clients": {3, 4}}
+    assert after.positions == 27
+
+
+def test_window_is_filled_from_the_newest_games(store: Store, tmp_path: Path) -> None:
+    """Going back from a given game, just enough games are found."""
+    store.commit([entry(n) for n in range(1, 11)])
+    reader = StoreReader(tmp_path / "games.db")
+    assert reader.first_of_newest(positions=25, last=10) == 8
+    assert reader.first_of_newest(positions=20, last=5) == 4
+    assert reader.first_of_newest(positions=1000, last=10) == 1
+
+
+def test_the_cache_has_room_for_the_index_of_uids_and_grows_with_it(store: Store) -> None:
+    """27 bytes an entry in pages that random uids leave 31 % empty; 10 million games take some 390 MB."""
+
+    def in_force() -> int:
+        return -int(store._connection.execute("PRAGMA cache_size").fetchone()[0])
+
+    assert in_force() == cache_kib(1_000_000)
+    store.totals.games["clients"] = 10_000_000
+    store.commit([entry(1)])
+    assert in_force() == cache_kib(11_000_001) > 11_000_001 * 27 / 0.69 / 1024
+    assert in_force() < 600_000
+
+
+def test_store_of_another_game_is_refused(store: Store, tmp_path: Path) -> None:
+    """A store never mixes games."""
+    store.close()
+    with pytest.raises(Fatal) as caught:
+        Store(tmp_path / "games.db", "h")
+    assert caught.value.code == Exit.BAD_DATA
+
+
+def test_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    """A damaged file ends the process with a message that names it."""
+    path = tmp_path / "games.db"
+    path.write_bytes(b"not a database " * 1000)
+    with pytest.raises(Fatal, match=str(path)):
+        Store(path, "g")
+
+
+def test_full_disk_sends_games_back(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """When the file cannot grow, nothing is half stored, the log says so, and it works again later."""
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count={pages}")
+    big = entry(1, os.urandom(100_000))
+    assert store.commit([entry(2), big]) == [RETRY, RETRY]
+    assert "NOT being stored" in caplog.text
+    store._connection.execute("PRAGMA max_page_count=1000000")
+    assert store.commit([entry(2), big]) == [STORED, STORED]
+    assert store.totals.positions == 20
+
+
+def test_damage_while_running_ends_the_trainer(store: Store, tmp_path: Path) -> None:
+    """A file that turns out damaged ends the process with a message, and nothing is acknowledged."""
+    store.commit([entry(n, os.urandom(5000)) for n in range(50)])
+    store.close()
+    path = tmp_path / "games.db"
+    content = bytearray(path.read_bytes())
+    content[8192:] = os.urandom(len(content) - 8192)
+    path.write_bytes(content)
+    with pytest.raises(Fatal) as caught:
+        Store(path, "g").commit([entry(n) for n in range(100)])
+    assert caught.value.code == Exit.BAD_DATA
+
+
+WAIT = {
+    "AbortError", "BusyError", "CantOpenError", "FullError", "IOError", "InterruptError", "LockedError",
+    "NoLFSError", "NoMemError", "PermissionsError", "ProtocolError", "ReadOnlyError", "SchemaChangeError",
+}  # fmt: skip
+"""Errors of SQLite that leave the file as it was."""
+ERRORS = [
+    getattr(apsw, name)
+    for name in dir(apsw)
+    if isinstance(getattr(apsw, name), type) and issubclass(getattr(apsw, name), apsw.Error)
+]
+
+
+class Failing:
+    """A connection on which writing a game fails."""
+
+    def __init__(self, connection: apsw.Connection, error: BaseException) -> None:
+        self._connection, self._error = connection, error
+
+    def execute(self, sql: str, *bindings: object) -> object:
+        if "INTO games" in sql:
+            raise self._error
+        return self._connection.execute(sql, *bindings)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+
+@pytest.mark.parametrize("kind", [*ERRORS, MemoryError], ids=lambda kind: kind.__name__)
+def test_only_damage_ends_the_trainer(store: Store, kind: type[Exception]) -> None:
+    """Other errors send the games back, those refused too, and the next commit takes them."""
+    whole = store._connection
+    store._connection = Failing(whole, kind("told"))
+    batch = [entry(1)], [Reject(bytes(16), bytes(32), "clients", "bad_hash", "why", b"data")]
+    if kind.__name__ in WAIT or kind is MemoryError:
+        assert store.commit(*batch) == [RETRY, RETRY]
+        assert (store.newest, store.totals.positions) == (0, 0)
+        store._connection = whole
+        assert store.commit(*batch) == [STORED, REJECTED]
+    else:
+        with pytest.raises(Fatal, match=r"damaged: .*told") as caught:
+            store.commit(*batch)
+        assert caught.value.code == Exit.BAD_DATA
+
+
+def test_a_store_that_cannot_be_opened_now_is_not_called_damaged(tmp_path: Path) -> None:
+    """The process may be started again as it is: a folder in the way of the file is SQLITE_CANTOPEN."""
+    (tmp_path / "games.db").mkdir()
+    with pytest.raises(Fatal, match="at the moment") as caught:
+        Store(tmp_path / "games.db", "g")
+    assert caught.value.code == Exit.DISK
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from tests_store import entry
+from store.sqlite import Store
+store = Store(Path(sys.argv[1]), "g")
+number = 0
+while True:
+    store.commit([entry(n) for n in range(number, number + 7)])
+    number += 7
+    print(number, flush=True)
+"""
+
+
+def test_killed_writer_keeps_all_acknowledged_games(tmp_path: Path) -> None:
+    """A writer killed in the middle of its work loses nothing that it had acknowledged."""
+    path = tmp_path / "games.db"
+    (tmp_path / "tests_store.py").write_text(Path(__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{Path.cwd()}"}
+    child = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, env=environment
+    )
+    assert child.stdout is not None
+    acknowledged = 0
+    for line in child.stdout:
+        acknowledged = int(line)
+        if acknowledged >= 70:
+            os.kill(child.pid, signal.SIGKILL)
+            break
+    rest = child.stdout.read().split()
+    child.wait()
+    acknowledged = int(rest[-1]) if rest else acknowledged
+    store = Store(path, "g")
+    assert store.commit([entry(n) for n in range(acknowledged)]) == [DUPLICATE] * acknowledged
+    assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def wal(folder: Path) -> int:
+    return (folder / "games.db-wal").stat().st_size
+
+
+def big_entries(first: int, count: int) -> list[Entry]:
+    """Of some 20 kB each, which no compression makes smaller."""
+    rng = random.Random(first)
+    return [entry(number, rng.randbytes(20_000)) for number in range(first, first + count)]
+
+
+def test_the_log_of_the_store_begins_anew_beside_a_reader_that_takes_its_time(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader amid its games (a window that is being filled) holds no transaction open."""
+    monkeypatch.setattr(reading, "ROWS_AT_A_TIME", 4)
+    store.commit(big_entries(0, 20))
+    reader = StoreReader(tmp_path / "games.db")
+    games = reader.games(1, 20)
+    next(games)
+    for batch in range(1, 31):
+        store.commit(big_entries(100 * batch, 100))
+    assert wal(tmp_path) < 20_000_000
+    assert [seq for seq, _ in games] == list(range(2, 21))
+
+
+def test_the_log_of_the_store_is_cut_back_after_a_large_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "WAL_BYTES", 1_000_000)
+    store = Store(tmp_path / "games.db", "tic_tac_toe")
+    store.commit(big_entries(0, 1000))
+    assert wal(tmp_path) > 20_000_000
+    store.commit(big_entries(1000, 1))
+    assert wal(tmp_path) <= 1_000_000
+
+
+def test_rejected_games_are_bounded_in_number_and_bytes(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest stay, fewer of them with their bytes, and none with very many bytes."""
+    monkeypatch.setattr(sqlite, "REJECTS", 30)
+    monkeypatch.setattr(sqlite, "REJECTS_WITH_DATA", 10)
+    for number in range(100):
+        data = random.Random(number).randbytes(100_000 if number == 95 else 100)
+        store.commit([], [Reject(bytes([number]) * 16, b"s" * 32, "clients", "bad_hash", "r" * 9000, data)])
+    rows = sqlite3.connect(tmp_path / "games.db").execute(
+        "SELECT uid, data IS NOT NULL, length(reason) FROM rejects ORDER BY seq"
+    )
+    assert [(uid[0], kept, text) for uid, kept, text in rows] == [
+        (number, int(number >= 90 and number != 95), 2000) for number in range(70, 100)
+    ]
