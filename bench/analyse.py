@@ -43,10 +43,10 @@ def request_lines(count: int, seed: int = 0) -> bytes:
 
 
 def _random_moves(game: Game, rng: np.random.Generator) -> list[str]:
-    line = GameHistory(game)
-    while line.ply < GAME_PLIES and line.end_reason() is None:
-        line.play(int(rng.choice(line.legal_actions())))
-    return line.moves_text()
+    game_history = GameHistory(game)
+    while game_history.ply < GAME_PLIES and game_history.end_reason() is None:
+        game_history.play(int(rng.choice(game_history.legal_actions())))
+    return game_history.moves_text()
 
 
 def _analyse(net: LoadedNet, data: bytes) -> tuple[int, float]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from games.chess import GAME
 from games.chess.ends import earlier_occurrences
 from games.chess.movegen import MAX_LEGAL
-from games.spec import ONGOING, Line, State, outcome_for_first_player
+from games.spec import ONGOING, Positions, State, outcome_for_first_player
 
 MAX_PLIES = 220
 GAMES_PER_TASK = 100
@@ -94,21 +94,21 @@ def compare_game(seed: int) -> Tally:
     """Play one random game on both boards. Raises Disagreement."""
     rng = np.random.default_rng(seed)
     board, tally = random_start(rng), Tally(1)
-    line: Line = np.zeros((MAX_PLIES + 2, GAME.state_words), dtype=np.uint64)
-    line[0] = GAME.notation.state_from_text(board.fen(en_passant="legal"))
+    positions: Positions = np.zeros((MAX_PLIES + 2, GAME.state_words), dtype=np.uint64)
+    positions[0] = GAME.notation.state_from_text(board.fen(en_passant="legal"))
     actions = np.zeros(MAX_LEGAL, dtype=np.uint16)
     shuffler = int(rng.integers(3))
     n = 1
     while True:
-        moves = _compare_position(seed, board, line, n, actions)
-        reason = _compare_end(seed, board, line, n, len(moves))
+        moves = _compare_position(seed, board, positions, n, actions)
+        reason = _compare_end(seed, board, positions, n, len(moves))
         if reason != ONGOING or n > MAX_PLIES:
             tally.meet(GAME.reason_name(reason))
             tally.plies = n - 1
             return tally
         move = _choose(board, sorted(moves), rng, likes_going_back=shuffler == n % 2)
         _meet_rare_move(tally, board, chess.Move.from_uci(move))
-        GAME.rules.play(line[n - 1], moves[move], line[n])
+        GAME.rules.play(positions[n - 1], moves[move], positions[n])
         board.push_uci(move)
         n += 1
 
@@ -192,37 +192,37 @@ def _choose(board: chess.Board, moves: list[str], rng: np.random.Generator, like
 
 
 def _compare_position(
-    seed: int, board: chess.Board, line: Line, n: int, actions: npt.NDArray[np.uint16]
+    seed: int, board: chess.Board, positions: Positions, n: int, actions: npt.NDArray[np.uint16]
 ) -> dict[str, int]:
     """Words, text and legal moves. Returns the moves: UCI text -> action."""
-    state = line[n - 1]
+    state = positions[n - 1]
     _require(seed, board, "words", list(map(hex, state)), list(map(hex, state_of(board))))
     if n % FEN_EVERY == 1:
         text, expected = GAME.notation.state_to_text(state), board.fen(en_passant="legal")
         _require(seed, board, "text", text, expected)
         _require(seed, board, "state of the text", list(GAME.notation.state_from_text(text)), list(state))
-    count = GAME.rules.legal_actions(line, n, actions)
+    count = GAME.rules.legal_actions(positions, n, actions)
     moves = {GAME.notation.action_to_text(state, int(action)): int(action) for action in actions[:count]}
     _require(seed, board, "number of different moves", len(set(moves.values())), count)
     _require(seed, board, "legal moves", sorted(moves), sorted(move.uci() for move in board.legal_moves))
     return moves
 
 
-def _compare_end(seed: int, board: chess.Board, line: Line, n: int, legal_count: int) -> int:
+def _compare_end(seed: int, board: chess.Board, positions: Positions, n: int, legal_count: int) -> int:
     """Repetitions, end reason, the search's earlier end, outcome. Returns the end reason."""
     repeated = (board.is_repetition(2), board.is_repetition(3))
-    earlier = earlier_occurrences(line, n, 2)
+    earlier = earlier_occurrences(positions, n, 2)
     _require(seed, board, "repetitions", (earlier >= 1, earlier >= 2), repeated)
-    reason: int = GAME.rules.end_reason(line, n, legal_count, False)
+    reason: int = GAME.rules.end_reason(positions, n, legal_count, False)
     expected = expected_reason(board, legal_count)
     _require(seed, board, "end reason", GAME.reason_name(reason), expected)
-    in_search = GAME.reason_name(GAME.rules.end_reason(line, n, legal_count, True))
+    in_search = GAME.reason_name(GAME.rules.end_reason(positions, n, legal_count, True))
     if expected == "ongoing" and repeated[0]:
         expected = "threefold_repetition"
     _require(seed, board, "end reason in a search", in_search, expected)
     if reason != ONGOING:
         value = GAME.end_reasons[reason].value
-        outcome = outcome_for_first_player(value, GAME.rules.side_to_move(line[n - 1]))
+        outcome = outcome_for_first_player(value, GAME.rules.side_to_move(positions[n - 1]))
         ended = board.outcome()
         winner = ended.winner if ended else None
         _require(seed, board, "outcome", outcome, 0 if winner is None else 1 if winner else -1)

@@ -16,7 +16,7 @@ from protocol.records import sha256, to_bytes
 from store.reader import StoreReader
 from store.sqlite import Entry, Store
 from trainer.config import TrainerConfig
-from trainer.learning import Learning
+from trainer.training_loop import TrainingLoop
 
 SIZES = {"connect_four": 20_000, "chess": 2_000}
 """Games stored, by game."""
@@ -50,14 +50,14 @@ def seconds_to_fill(path: Path, name: str, positions: int, count: int) -> tuple[
     game = get_game(name)
     config = TrainerConfig(window_positions=positions + game.max_plies, held_out=0.0, device="cpu")
     with tempfile.TemporaryDirectory() as folder:
-        learning = Learning(config, game, game.history, "tiny", Path(folder))
+        training = TrainingLoop(config, game, game.history, "tiny", Path(folder))
     reader = StoreReader(path)
     clock, cpu = time.perf_counter(), time.process_time()
-    learning.fill(reader, count)
+    training.fill(reader, count)
     spent = time.perf_counter() - clock, time.process_time() - cpu
     reader.close()
-    if learning.window.games != count:
-        raise RuntimeError(f"{learning.window.games} of {count} games are in the window")
+    if training.window.games != count:
+        raise RuntimeError(f"{training.window.games} of {count} games are in the window")
     return spent
 
 

@@ -22,7 +22,7 @@ from games.spec import Game
 from net.architectures.network import Network
 from net.architectures.registry import build, named
 from net.inference import Inference
-from net.planes import PlaneShape, unpack, words_tensor
+from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta
 
 PRESETS_CHECKED = ("tiny", "small", "medium", "tf-small")
@@ -46,7 +46,9 @@ def scrambled(preset: str, game: Game) -> Network:
 def plain_answers(network: Network, game: Game, batch: Arrays) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Priors over the legal moves and wdl, in float32 on the CPU, the slow obvious way."""
     features, counts, actions = batch
-    logits, value = network(unpack(words_tensor(features), PlaneShape.of(game, game.history), torch.float32))
+    logits, value = network(
+        unpack(features_tensor(features), PlaneShape.of(game, game.history), torch.float32)
+    )
     priors, begin = [], 0
     for row, count in enumerate(counts):
         legal = torch.from_numpy(actions[begin : begin + count].astype(np.int64))

@@ -39,21 +39,21 @@ def chess_like_batch(game: Game, rows: int, seed: int = 0, history: int = 0) -> 
     history = history or game.history
     rng = np.random.default_rng(seed)
     features = np.zeros((rows, game.feature_words(history)), dtype=np.uint64)
-    line = np.zeros((GAME_PLIES, game.state_words), dtype=np.uint64)
+    positions = np.zeros((GAME_PLIES, game.state_words), dtype=np.uint64)
     legal = np.zeros(game.max_legal, dtype=np.uint16)
     counts, actions = np.zeros(rows, dtype=np.uint16), []
     row = 0
     while row < rows:
-        game.rules.start(line[0])
+        game.rules.start(positions[0])
         for n in range(1, GAME_PLIES):
-            count = game.rules.legal_actions(line, n, legal)
-            if row == rows or game.rules.end_reason(line, n, count, False):
+            count = game.rules.legal_actions(positions, n, legal)
+            if row == rows or game.rules.end_reason(positions, n, count, False):
                 break
-            game.rules.encode(line, n, history, features[row])
+            game.rules.encode(positions, n, history, features[row])
             counts[row] = count
             actions.append(legal[:count].copy())
             row += 1
-            game.rules.play(line[n - 1], int(rng.choice(legal[:count])), line[n])
+            game.rules.play(positions[n - 1], int(rng.choice(legal[:count])), positions[n])
     order = rng.permutation(rows)
     return features[order], counts[order], np.concatenate([actions[i] for i in order])
 

@@ -37,25 +37,25 @@ def random_game(
 ) -> GameRecord:
     """One game of random moves. `targets`: share of plies whose visits are a policy target."""
     cap = max_plies or game.max_plies
-    line = np.zeros((cap + 1, game.state_words), dtype=np.uint64)
-    line[0] = _start(game, start)
+    positions = np.zeros((cap + 1, game.state_words), dtype=np.uint64)
+    positions[0] = _start(game, start)
     legal = np.zeros(game.max_legal, dtype=np.uint16)
     plies: list[Visits] = []
     actions: list[int] = []
     kept = 0
     while True:
-        count = game.rules.legal_actions(line, len(actions) + 1, legal)
-        ended = game.rules.end_reason(line, len(actions) + 1, count, False)
+        count = game.rules.legal_actions(positions, len(actions) + 1, legal)
+        ended = game.rules.end_reason(positions, len(actions) + 1, count, False)
         if ended or len(actions) == cap:
             break
         total = simulations + (kept if len(actions) % 2 else 0)
         visits = _visits(legal[:count], total, rng)
         action = int(rng.choice(visits.actions))
         kept = int(visits.counts[visits.actions == action][0]) - 1
-        game.rules.play(line[len(actions)], action, line[len(actions) + 1])
+        game.rules.play(positions[len(actions)], action, positions[len(actions) + 1])
         plies.append(visits)
         actions.append(action)
-    reason, outcome = _end(game, ended, line[len(actions)])
+    reason, outcome = _end(game, ended, positions[len(actions)])
     return GameRecord(
         uid=rng.bytes(16),
         game=game.name,

@@ -16,7 +16,7 @@ from games.chess import GAME
 from games.chess.movegen import MAX_LEGAL
 from games.chess.notation import START_FEN
 from games.chess.perft import perft
-from games.spec import Line
+from games.spec import Positions
 
 PERFT = (
     ("start", START_FEN, 5, 4_865_609),
@@ -39,10 +39,10 @@ GAMES, PLIES, REPEATS = 16, 96, 30
 def run() -> dict[str, float | int]:
     """Check the four perft counts, time the rules. AssertionError if a count is off."""
     nodes_per_s = _run_perft()
-    lines = _random_lines(np.random.default_rng(1))
+    games = _random_games(np.random.default_rng(1))
     figures: dict[str, float | int] = {"perft_nodes_per_s": round(nodes_per_s)}
-    figures |= _time_jitted(lines)
-    figures |= _time_calls(lines[0])
+    figures |= _time_jitted(games)
+    figures |= _time_calls(games[0])
     for name, figure in figures.items():
         print(f"{name:32} {figure:>14,}")
     return figures
@@ -63,26 +63,26 @@ def _run_perft() -> float:
     return nodes / seconds
 
 
-def _random_lines(rng: np.random.Generator) -> Line:
+def _random_games(rng: np.random.Generator) -> Positions:
     """Random games of full length, uint64[GAMES, PLIES, words]; a game that ends early is played anew."""
-    lines = np.zeros((GAMES, PLIES, GAME.state_words), dtype=np.uint64)
+    games = np.zeros((GAMES, PLIES, GAME.state_words), dtype=np.uint64)
     actions = np.zeros(MAX_LEGAL, dtype=np.uint16)
-    for line in lines:
+    for positions in games:
         n = 0
         while n < PLIES:
             if n == 0:
-                _RULES.start(line[0])
+                _RULES.start(positions[0])
                 n = 1
-            count = _legal_actions(line, n, actions)
-            if _end_reason(line, n, count, False):
+            count = _legal_actions(positions, n, actions)
+            if _end_reason(positions, n, count, False):
                 n = 0
                 continue
-            _play(line[n - 1], int(actions[rng.integers(count)]), line[n])
+            _play(positions[n - 1], int(actions[rng.integers(count)]), positions[n])
             n += 1
-    return lines
+    return games
 
 
-def _time_jitted(lines: Line) -> dict[str, float | int]:
+def _time_jitted(games: Positions) -> dict[str, float | int]:
     """Nanoseconds a call inside jitted code, over all positions of the random games."""
     kernels: dict[str, Callable[..., Any]] = {
         "legal_actions_ns": _loop_legal,
@@ -93,61 +93,61 @@ def _time_jitted(lines: Line) -> dict[str, float | int]:
     figures: dict[str, float | int] = {}
     for name, kernel in kernels.items():
         loop = numba.njit(kernel)
-        loop(lines, 1)
+        loop(games, 1)
         began = time.process_time()
-        loop(lines, REPEATS)
+        loop(games, REPEATS)
         calls = GAMES * (PLIES - 8) * REPEATS
         figures[name] = round((time.process_time() - began) / calls * 1e9, 1)
     return figures
 
 
-def _loop_legal(lines: Line, repeats: int) -> int:
+def _loop_legal(games: Positions, repeats: int) -> int:
     actions, total = np.zeros(MAX_LEGAL, np.uint16), 0
     for _ in range(repeats):
-        for line in lines:
+        for positions in games:
             for n in range(9, PLIES + 1):
-                total += _legal_actions(line, n, actions)
+                total += _legal_actions(positions, n, actions)
     return total
 
 
-def _loop_play(lines: Line, repeats: int) -> int:
+def _loop_play(games: Positions, repeats: int) -> int:
     actions, child, total = np.zeros(MAX_LEGAL, np.uint16), np.zeros(9, np.uint64), 0
-    for line in lines:
+    for positions in games:
         for n in range(9, PLIES + 1):
-            count = _legal_actions(line, n, actions)
+            count = _legal_actions(positions, n, actions)
             for turn in range(repeats):
-                _play(line[n - 1], actions[turn % count], child)
+                _play(positions[n - 1], actions[turn % count], child)
                 total += int(child[8] & np.uint64(1))
     return total
 
 
-def _loop_end(lines: Line, repeats: int) -> int:
+def _loop_end(games: Positions, repeats: int) -> int:
     total = 0
     for _ in range(repeats):
-        for line in lines:
+        for positions in games:
             for n in range(9, PLIES + 1):
-                total += _end_reason(line, n, 20, True)
+                total += _end_reason(positions, n, 20, True)
     return total
 
 
-def _loop_encode(lines: Line, repeats: int) -> int:
+def _loop_encode(games: Positions, repeats: int) -> int:
     words = np.zeros(8 * 14 + 7, np.uint64)
     for _ in range(repeats):
-        for line in lines:
+        for positions in games:
             for n in range(9, PLIES + 1):
-                _encode(line, n, 8, words)
+                _encode(positions, n, 8, words)
     return int(words[0])
 
 
-def _time_calls(line: Line) -> dict[str, float | int]:
+def _time_calls(positions: Positions) -> dict[str, float | int]:
     """Nanoseconds a call when Python calls each rule by itself."""
     actions, words = np.zeros(MAX_LEGAL, dtype=np.uint16), np.zeros(GAME.feature_words(8), dtype=np.uint64)
-    _legal_actions(line, PLIES, actions)
-    parent, child, action = line[PLIES - 1], np.zeros(GAME.state_words, dtype=np.uint64), int(actions[0])
+    _legal_actions(positions, PLIES, actions)
+    parent, child, action = positions[PLIES - 1], np.zeros(GAME.state_words, dtype=np.uint64), int(actions[0])
     calls: dict[str, Callable[[], Any]] = {
-        "legal_actions_from_python_ns": lambda: _legal_actions(line, PLIES, actions),
+        "legal_actions_from_python_ns": lambda: _legal_actions(positions, PLIES, actions),
         "play_from_python_ns": lambda: _play(parent, action, child),
-        "encode_8_from_python_ns": lambda: _encode(line, PLIES, 8, words),
+        "encode_8_from_python_ns": lambda: _encode(positions, PLIES, 8, words),
     }
     figures: dict[str, float | int] = {}
     for name, call in calls.items():

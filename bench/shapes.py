@@ -38,9 +38,9 @@ from runtime.runs import RunFolder
 from store.reader import StoreReader
 from trainer.config import TrainerConfig
 from trainer.held_out import HeldOut
-from trainer.learning import recipe_of
 from trainer.sampler import Sampler
-from trainer.train import Learner, choose_device, prepare_thread
+from trainer.train_step import TrainStep, choose_device, prepare_thread
+from trainer.training_loop import recipe_of
 from trainer.window import Window
 
 WINDOW = 400_000
@@ -98,13 +98,13 @@ def lessons(run: Path) -> Lessons:
     return Lessons(game, history, Sampler(game, history, symmetric=bool(game.symmetries)), window, held_out)
 
 
-def train(taught: Lessons, architecture: Architecture, steps: int, seed: int) -> tuple[Learner, float]:
+def train(taught: Lessons, architecture: Architecture, steps: int, seed: int) -> tuple[TrainStep, float]:
     """A new network after `steps`, and the milliseconds of processor time a step took."""
     torch.manual_seed(seed)
     network = build(architecture, taught.game, taught.history)
     config = TrainerConfig(value_q_share=0.25, ema=0.995, cosine_steps=steps)
     recipe = recipe_of(config)
-    learner = Learner(taught.game, taught.history, network, recipe, choose_device("auto"))
+    learner = TrainStep(taught.game, taught.history, network, recipe, choose_device("auto"))
     rng, spent = np.random.default_rng(seed), 0.0
     for _ in range(steps):
         samples = taught.sampler.sample(taught.window, rng, recipe.batch)

@@ -22,7 +22,7 @@ from search.tree import SearchTree
 class Start(NamedTuple):
     text: str
     """In the game's notation, as in the record."""
-    is_drawn: bool = False
+    is_sampled: bool = False
     """Whether it was drawn for this game alone: then it needs no opening plies, which would only throw away
     what it was drawn for (in KQK, the queen)."""
 
@@ -34,7 +34,7 @@ def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generat
     names = generator_names(settings.start_generator)
     if names:
         assert game.generator is not None
-        return Start(game.generator.draw(names[int(rng.integers(len(names)))], rng), is_drawn=True)
+        return Start(game.generator.draw(names[int(rng.integers(len(names)))], rng), is_sampled=True)
     lines = start_lines(settings.start_positions)
     return Start(lines[int(rng.integers(len(lines)))])
 

@@ -116,12 +116,12 @@ async def _play(
     began = time.monotonic()
     game, settings, rng = tree.game, tree.settings, tree.rng
     tree.reset_randomness()
-    text, is_drawn = start_of_game(game, settings, rng)
+    text, is_sampled = start_of_game(game, settings, rng)
     start = game.notation.state_from_text(text)
     tree.reset(start)
     columns = _Columns(is_played_on=resigning.is_played_on(rng))
     opening = Opening(tree, start, settings, rng)
-    if not is_drawn:
+    if not is_sampled:
         opening.play_random()
         await opening.play_sampled(pool)
     for action in opening.actions:

@@ -1,4 +1,5 @@
-"""A game as a line of positions: what players, analysis and match records talk about."""
+"""A game from its start: all positions, and the actions between them. What players, analysis and match
+records talk about."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import PLY_CAP, Game, Line, State, outcome_for_first_player
+from games.spec import PLY_CAP, Game, Positions, State, outcome_for_first_player
 
 
 class GameHistory:
@@ -31,7 +32,7 @@ class GameHistory:
         return len(self.actions)
 
     @property
-    def states(self) -> Line:
+    def states(self) -> Positions:
         """uint64[ply + 1, state_words], a view."""
         return self._states[: self.ply + 1]
 
@@ -93,12 +94,12 @@ class GameHistory:
         return int(self.game.rules.end_reason(self._states, self.ply + 1, count, False))
 
 
-def line_of(game: Game, start: str = "", moves: Sequence[str] = ()) -> GameHistory:
-    """The line after `moves`. ValueError names the move that is not legal and its number."""
-    line = GameHistory(game, start)
+def replay(game: Game, start: str = "", moves: Sequence[str] = ()) -> GameHistory:
+    """The game after `moves`. ValueError names the move that is not legal and its number."""
+    game_history = GameHistory(game, start)
     for number, move in enumerate(moves, 1):
         try:
-            line.play_text(move)
+            game_history.play_text(move)
         except ValueError as error:
             raise ValueError(f"move {number} ({move!r}): {error}") from error
-    return line
+    return game_history

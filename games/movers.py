@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import bind, kernel, signed
-from games.spec import Game, Line
+from games.spec import Game, Positions
 from games.stubs import bindings, play, side_to_move
 
 KNOWN_STARTS = 1000
@@ -21,16 +21,16 @@ MoversOf = Callable[[str, npt.NDArray[np.uint16]], Signs]
 
 
 @kernel
-def write_movers(line: Line, actions: npt.NDArray[np.uint16], signs: Signs) -> None:
+def write_movers(positions: Positions, actions: npt.NDArray[np.uint16], signs: Signs) -> None:
     """Write +1 for each of `actions` that is the first player's, -1 for each of the second's.
 
-    line   uint64[2, state_words]; row 0 is the start position, both are written over
-    signs  int8[len(actions)]
+    positions  uint64[2, state_words]; row 0 is the start position, both are written over
+    signs      int8[len(actions)]
     """
     for ply in range(len(actions)):
         here = ply & 1
-        signs[ply] = 1 if side_to_move(line[here]) == 0 else -1
-        play(line[here], signed(actions[ply]), line[1 - here])
+        signs[ply] = 1 if side_to_move(positions[here]) == 0 else -1
+        play(positions[here], signed(actions[ply]), positions[1 - here])
 
 
 class Movers:

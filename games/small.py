@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from games.bits import ONE, ZERO
 from games.jit import jit
-from games.spec import Line, Notation, Rules, State, Symmetry
+from games.spec import Notation, Positions, Rules, State, Symmetry
 
 STATE_WORDS = 3
 PLANES_PER_POSITION = 2
@@ -26,17 +26,17 @@ FIRST, SECOND, EMPTY = "x", "o", "."
 
 
 @jit
-def encode(line: Line, n: int, history: int, words: npt.NDArray[np.uint64]) -> None:
+def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
     """Two planes a position, newest first: own stones, then the other's, for the side to move now; then 1
     if that is the first player, else 0 (AlphaGo Zero's colour plane)."""
     for back in range(history):
         own, other = ZERO, ZERO
         if back < n:
             turned = back & 1
-            own, other = line[n - 1 - back, turned], line[n - 1 - back, 1 - turned]
-        words[2 * back] = own
-        words[2 * back + 1] = other
-    words[2 * history] = ZERO if line[n - 1, 2] & ONE else _ONE
+            own, other = positions[n - 1 - back, turned], positions[n - 1 - back, 1 - turned]
+        packed_features[2 * back] = own
+        packed_features[2 * back + 1] = other
+    packed_features[2 * history] = ZERO if positions[n - 1, 2] & ONE else _ONE
 
 
 def stones_by_player(state: State) -> tuple[int, int]:
@@ -89,10 +89,10 @@ def _cells_of(text: str, rows: int, cols: int) -> str:
     lines = text.strip().split("/")
     if len(lines) != rows:
         raise ValueError(f"{len(lines)} rows, expected {rows} joined by '/'")
-    for number, line in enumerate(lines, start=1):
-        if len(line) != cols:
-            raise ValueError(f"row {number} from the top has {len(line)} cells, expected {cols}")
-        strange = set(line) - {FIRST, SECOND, EMPTY}
+    for number, row in enumerate(lines, start=1):
+        if len(row) != cols:
+            raise ValueError(f"row {number} from the top has {len(row)} cells, expected {cols}")
+        strange = set(row) - {FIRST, SECOND, EMPTY}
         if strange:
             raise ValueError(
                 f"row {number} from the top: {min(strange)!r} is none of '{FIRST}{SECOND}{EMPTY}'"
@@ -102,9 +102,9 @@ def _cells_of(text: str, rows: int, cols: int) -> str:
 
 def action_from_number(rules: Rules, state: State, text: str, noun: str, max_legal: int) -> int:
     """The legal action written as a number from 1. ValueError lists the legal ones."""
-    line, actions = state.reshape(1, -1), np.empty(max_legal, dtype=np.uint16)
-    count = rules.legal_actions(line, 1, actions)
-    if rules.end_reason(line, 1, count, False):
+    positions, actions = state.reshape(1, -1), np.empty(max_legal, dtype=np.uint16)
+    count = rules.legal_actions(positions, 1, actions)
+    if rules.end_reason(positions, 1, count, False):
         raise ValueError("the game is over")
     legal = {str(int(action) + 1): int(action) for action in actions[:count]}
     if text.strip() not in legal:
@@ -112,7 +112,7 @@ def action_from_number(rules: Rules, state: State, text: str, noun: str, max_leg
     return legal[text.strip()]
 
 
-def draw(state: State, rows: int, cols: int, footer: str = "") -> str:
+def render(state: State, rows: int, cols: int, footer: str = "") -> str:
     """The board for a terminal, with `footer` below it."""
     lines = [" ".join(row) for row in board_rows(state, rows, cols)]
     to_move = FIRST if int(state[2]) % 2 == 0 else SECOND
@@ -135,7 +135,7 @@ def notation(
         state_to_text=lambda state: stones_to_text(state, rows, cols),
         action_to_text=lambda _state, action: str(action + 1),
         action_from_text=lambda state, text: action_from_number(rules, state, text, noun, actions),
-        draw=lambda state: draw(state, rows, cols, footer),
+        render=lambda state: render(state, rows, cols, footer),
     )
 
 

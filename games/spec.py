@@ -3,11 +3,11 @@
 Conventions, used everywhere:
 
 state     `uint64[state_words]`, one position without its past
-line      `uint64[n, state_words]`, all positions of a game from its start; `line[n - 1]` is now
+positions `uint64[n, state_words]`: all positions of a game from its start; `positions[n - 1]` is now
 action    index into the policy, `0 <= action < actions`, seen by the side to move
 value     in [-1, 1], for the side to move at that position
 outcome   +1, 0 or -1, for the first player (White in chess)
-words     packed features, `uint64[feature_words]`: bit planes first, then one word a scalar plane
+packed_features  `uint64[feature_words]`: bit planes first, then one word a scalar plane
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RESIGNATION = "resignation"
 """Name of the end reason of a game that a side of self-play gave up: it loses."""
 
 State = npt.NDArray[np.uint64]
-Line = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,16 @@ class Rules:
         Write the usual start position.
     side_to_move(state) -> int
         0 for the first player, 1 for the second.
-    legal_actions(line, n, actions: uint16[max_legal]) -> int
-        Write the legal actions of `line[n - 1]`, in a fixed order, and return how many there are.
+    legal_actions(positions, n, actions: uint16[max_legal]) -> int
+        Write the legal actions of `positions[n - 1]`, in a fixed order, and return how many there are.
         Not asked in a position where the game is over for another reason than having no moves.
     play(parent, action, child) -> None
         Write the position after a legal `action`. `parent` and `child` do not overlap.
-    end_reason(line, n, legal_count, in_search) -> int
+    end_reason(positions, n, legal_count, in_search) -> int
         `ONGOING` or an index into `Game.end_reasons`. With `in_search` a game may end earlier than
         the rules say (chess: a second occurrence counts as a draw). The ply cap is not its business.
-    encode(line, n, history, words: uint64[feature_words]) -> None
-        Write the packed features of `line[n - 1]` with `history` positions (missing ones are 0).
+    encode(positions, n, history, packed_features: uint64[feature_words]) -> None
+        Write the packed features of `positions[n - 1]` with `history` positions (missing ones are 0).
     """
 
     start: Callable[..., Any]
@@ -97,14 +97,14 @@ class Notation:
     state_to_text(state) -> text        "" stands for the usual start on input
     action_to_text(state, action)       UCI for chess, columns 1-7, cells 1-9
     action_from_text(state, text)       ValueError if it is not a legal action there
-    draw(state) -> text                 the board as a picture for a terminal, first player below
+    render(state) -> text               the board as a picture for a terminal, first player below
     """
 
     state_from_text: Callable[[str], State]
     state_to_text: Callable[[State], str]
     action_to_text: Callable[[State, int], str]
     action_from_text: Callable[[State, str], int]
-    draw: Callable[[State], str]
+    render: Callable[[State], str]
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,8 @@ class Game:
     """(name, position in the game's notation) of positions whose value everybody knows: a trainer shows what
     its network says of them."""
     material: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]] | None = None
-    """words [n, feature_words] -> [n] what the side to move has more on the board than the other, in any
-    unit; None for a game in which nothing is counted."""
+    """packed_features [n, feature_words] -> [n] what the side to move has more on the board than the other,
+    in any unit; None for a game in which nothing is counted."""
 
     @property
     def cells(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from games.spec import Game, Line, State
+from games.spec import Game, Positions, State
 
 Actions = npt.NDArray[np.uint16]
 Words = npt.NDArray[np.uint64]
@@ -20,7 +20,7 @@ def side_to_move(state: State) -> int:
     raise _unbound()
 
 
-def legal_actions(line: Line, n: int, actions: Actions) -> int:
+def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     raise _unbound()
 
 
@@ -28,11 +28,11 @@ def play(parent: State, action: int, child: State) -> None:
     raise _unbound()
 
 
-def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
     raise _unbound()
 
 
-def encode(line: Line, n: int, history: int, words: Words) -> None:
+def encode(positions: Positions, n: int, history: int, packed_features: Words) -> None:
     raise _unbound()
 
 

@@ -36,12 +36,14 @@ class Batch:
         return int(self.counts.shape[0])
 
 
-def check_batch(batch: Batch, game: Game, words: int) -> None:
+def check_batch(batch: Batch, game: Game, feature_words: int) -> None:
     """ValueError when the arrays of `batch` do not fit each other or the game."""
     if batch.counts.ndim != 1 or batch.actions.ndim != 1:
         raise ValueError("counts and actions must have one dimension")
-    if batch.features.shape != (batch.rows, words) or batch.features.dtype != np.uint64:
-        raise ValueError(f"features must be uint64[{batch.rows}, {words}], not {batch.features.shape}")
+    if batch.features.shape != (batch.rows, feature_words) or batch.features.dtype != np.uint64:
+        raise ValueError(
+            f"features must be uint64[{batch.rows}, {feature_words}], not {batch.features.shape}"
+        )
     if batch.counts.dtype != np.uint16 or batch.actions.dtype != np.uint16:
         raise ValueError("counts and actions must be uint16")
     if int(batch.counts.sum()) != batch.actions.shape[0]:

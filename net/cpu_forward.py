@@ -131,7 +131,9 @@ class CpuForward:
     def _first_layer(self, batch: Batch, bucket: int) -> Tensor:
         net, shape = self._weights, self._weights.shape
         out = self._start[:bucket]
-        scalars = batch.features[:, shape.words - shape.scalar_planes :].astype(np.uint32).view(np.float32)
+        scalars = (
+            batch.features[:, shape.feature_words - shape.scalar_planes :].astype(np.uint32).view(np.float32)
+        )
         self._kernels.start_block(
             batch.features, scalars, net.start, self._board, self._base, as_numpy(out)[: batch.rows]
         )

@@ -40,12 +40,12 @@ class FirstLayer(NamedTuple):
 
 @kernel
 def start_block(
-    words: Words, scalars: F32, layer: FirstLayer, board: F32, base: F32, out: Activations
+    packed_features: Words, scalars: F32, layer: FirstLayer, board: F32, base: F32, out: Activations
 ) -> None:
     """First 3x3 convolution and ReLU straight from the bits: each set bit adds its nine taps.
 
     A chess position sets about one cell in thirty, so this does a tenth of the work of the dense form.
-    words   [n, words of features], scalars [n, scalar planes]
+    packed_features   [n, feature_words], scalars [n, scalar planes]
     board   [(rows + 2) * (cols + 2) * channels] and base [9 * channels]: scratch
     out     [n, rows, cols, channels]
     """
@@ -54,7 +54,7 @@ def start_block(
     words_per_plane = layer.masks.shape[0]
     line = (cols + 2) * channels
     flat_taps = layer.taps.reshape(layer.taps.size)
-    for row in range(words.shape[0]):
+    for row in range(packed_features.shape[0]):
         board[:] = ZERO_F32
         for i in range(9):
             for c in range(channels):
@@ -63,12 +63,12 @@ def start_block(
             first = plane * words_per_plane
             ones = 0
             for part in range(words_per_plane):
-                ones += int(count_ones(words[row, first + part] & layer.masks[part]))
+                ones += int(count_ones(packed_features[row, first + part] & layer.masks[part]))
             if ones == rows * cols:
                 add_scaled(layer.edges, plane, np.float32(1), base)
                 continue
             for part in range(words_per_plane):
-                bits = words[row, first + part] & layer.masks[part]
+                bits = packed_features[row, first + part] & layer.masks[part]
                 if bits != ZERO:
                     add_bits(
                         bits,
@@ -91,7 +91,7 @@ def add_bits(
     bits: np.uint64,
     corners: npt.NDArray[np.uint64],
     cell_of_bit_0: int,
-    line: int,
+    positions: int,
     taps: F32,
     first_tap: np.uint64,
     width: int,
@@ -102,7 +102,7 @@ def add_bits(
         corner = corners[cell_of_bit_0 + int(count_trailing_zeros(bits))]
         bits &= bits - ONE
         for k in range(3):
-            to = corner + np.uint64(k) * np.uint64(line)
+            to = corner + np.uint64(k) * np.uint64(positions)
             tap = first_tap + np.uint64(k) * np.uint64(width)
             for j in range(width):
                 board[to + np.uint64(j)] += taps[tap + np.uint64(j)]

@@ -45,9 +45,9 @@ class ModuleForward:
         for name, tensor in network.state_dict().items():
             ours[name].copy_(tensor)
 
-    def __call__(self, words: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, packed_features: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
         """Priors are the softmax over the legal actions of each row; what stands at NO_ACTION is 0."""
-        planes = unpack(words, self._shape, self._dtype)
+        planes = unpack(packed_features, self._shape, self._dtype)
         logits, value_logits = self._module(planes.contiguous(memory_format=torch.channels_last))
         chosen = logits.gather(1, legal.clamp(min=0).long()).float().masked_fill(legal == NO_ACTION, _NEVER)
         return chosen.softmax(dim=1).half(), wdl_of(value_logits)

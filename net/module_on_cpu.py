@@ -46,7 +46,9 @@ class ModuleOnCpu:
     def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32) -> None:
         """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
         shape = self._shape
-        scalars = batch.features[:, shape.words - shape.scalar_planes :].astype(np.uint32).view(np.float32)
+        scalars = (
+            batch.features[:, shape.feature_words - shape.scalar_planes :].astype(np.uint32).view(np.float32)
+        )
         numbers = as_numpy(torch.from_numpy(scalars).to(self._planes.dtype))
         planes = as_numpy(self._planes).reshape(-1, shape.cells, shape.planes)
         write_planes(batch.features, numbers, self._masks, self._one, planes)

@@ -18,10 +18,10 @@ Numbers = npt.NDArray[Any]
 
 
 @jit
-def write_planes(words: Words, scalars: Numbers, masks: Words, one: Any, planes: Numbers) -> None:
+def write_planes(packed_features: Words, scalars: Numbers, masks: Words, one: Any, planes: Numbers) -> None:
     """Planes of packed positions. Few bits are set, so zeros are written first and ones to their cells.
 
-    words    [n, words]              the bit planes come first
+    packed_features  [n, feature_words]              the bit planes come first
     scalars  [n, scalar planes]
     masks    [words per plane]       which bits are cells: nothing else is believed
     one      1 in their number format
@@ -30,11 +30,11 @@ def write_planes(words: Words, scalars: Numbers, masks: Words, one: Any, planes:
     parts = masks.shape[0]
     cells = planes.shape[1]
     bit_planes = planes.shape[2] - scalars.shape[1]
-    for row in range(words.shape[0]):
+    for row in range(packed_features.shape[0]):
         planes[row] = 0
         for plane in range(bit_planes):
             for part in range(parts):
-                bits = words[row, plane * parts + part] & masks[part]
+                bits = packed_features[row, plane * parts + part] & masks[part]
                 while bits != ZERO:
                     planes[row, 64 * part + int(count_trailing_zeros(bits)), plane] = one
                     bits &= bits - ONE

@@ -1,8 +1,9 @@
 """Packed features to the planes a network takes.
 
-`words: uint64[n, feature_words]`: first the bit planes, `words_per_plane` words each, bit `i` = cell `i`,
-then one word a scalar plane, the bits of a float32 in its low half. Torch has few operations on uint64, so
-here the same bits travel as int64. On a CPU, play needs no planes: see `net.cpu_kernels.start_block`.
+`packed_features: uint64[n, feature_words]`: first the bit planes, `words_per_plane` words each, bit `i` =
+cell `i`, then one word a scalar plane, the bits of a float32 in its low half. Torch has few operations on
+uint64, so here the same bits travel as int64. On a CPU, play needs no planes: see
+`net.cpu_kernels.start_block`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class PlaneShape:
         return self.bit_planes + self.scalar_planes
 
     @property
-    def words(self) -> int:
+    def feature_words(self) -> int:
         return self.bit_planes * self.words_per_plane + self.scalar_planes
 
     def masks(self) -> Words:
@@ -55,27 +56,28 @@ class PlaneShape:
         return np.packbits(bits, bitorder="little").view(np.uint64)
 
 
-def words_tensor(words: Words) -> Tensor:
+def features_tensor(packed_features: Words) -> Tensor:
     """The same memory as an int64 tensor `[n, words]`, without a copy."""
-    return torch.from_numpy(np.ascontiguousarray(words).view(np.int64))
+    return torch.from_numpy(np.ascontiguousarray(packed_features).view(np.int64))
 
 
-def unpack(words: Tensor, shape: PlaneShape, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Planes `dtype[n, planes, rows, cols]` of `words: int64[n, words]`, on the device of `words`.
+def unpack(packed_features: Tensor, shape: PlaneShape, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Planes `dtype[n, planes, rows, cols]` of `packed_features: int64[n, words]`, on the device of
+    `packed_features`.
 
     Works on bytes and a mask of eight bits: shifting int64 would move eight times the memory.
     """
-    n = words.shape[0]
+    n = packed_features.shape[0]
     bit_words = shape.bit_planes * shape.words_per_plane
-    octets = words[:, :bit_words].contiguous().view(torch.uint8)
+    octets = packed_features[:, :bit_words].contiguous().view(torch.uint8)
     octets = octets.view(n, shape.bit_planes, shape.words_per_plane * WORD_BYTES)
     octets = octets[:, :, : (shape.cells + 7) // 8]
     masks = torch.bitwise_left_shift(
-        torch.ones(8, dtype=torch.uint8, device=words.device),
-        torch.arange(8, dtype=torch.uint8, device=words.device),
+        torch.ones(8, dtype=torch.uint8, device=packed_features.device),
+        torch.arange(8, dtype=torch.uint8, device=packed_features.device),
     )
     bits = (octets.unsqueeze(-1) & masks).ne(0).flatten(2)[:, :, : shape.cells].to(dtype)
     if shape.scalar_planes:
-        scalars = words[:, bit_words:].contiguous().view(torch.float32)[:, ::2].to(dtype)
+        scalars = packed_features[:, bit_words:].contiguous().view(torch.float32)[:, ::2].to(dtype)
         bits = torch.cat([bits, scalars.unsqueeze(-1).expand(-1, -1, shape.cells)], dim=1)
     return bits.reshape(n, shape.planes, shape.rows, shape.cols)

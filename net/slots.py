@@ -24,7 +24,7 @@ WARM_UP_RUNS = 3
 class Buffers:
     """Input and output of one batch, `rows` the largest bucket."""
 
-    words: Tensor
+    packed_features: Tensor
     """int64[rows, words]"""
     legal: Tensor
     """int32[rows, max_legal], filled up with NO_ACTION"""
@@ -34,25 +34,29 @@ class Buffers:
     """float32[rows, 3]"""
 
     @staticmethod
-    def make(rows: int, words: int, max_legal: int, device: torch.device, *, pinned: bool) -> Buffers:
+    def make(rows: int, feature_words: int, max_legal: int, device: torch.device, *, pinned: bool) -> Buffers:
         def zeros(width: int, dtype: torch.dtype) -> Tensor:
             return torch.zeros((rows, width), dtype=dtype, device=device, pin_memory=pinned)
 
         legal = zeros(max_legal, torch.int32)
         legal.fill_(NO_ACTION)
         return Buffers(
-            zeros(words, torch.int64), legal, zeros(max_legal, torch.float16), zeros(3, torch.float32)
+            zeros(feature_words, torch.int64), legal, zeros(max_legal, torch.float16), zeros(3, torch.float32)
         )
 
 
 class Slot:
     """Buffers of one batch and the way to run the network on them."""
 
-    def __init__(self, forward: ModuleForward, rows: int, words: int, max_legal: int, device: torch.device):
+    def __init__(
+        self, forward: ModuleForward, rows: int, feature_words: int, max_legal: int, device: torch.device
+    ):
         on_cuda = device.type == "cuda"
         self._forward = forward
-        self.host = Buffers.make(rows, words, max_legal, torch.device("cpu"), pinned=on_cuda)
-        self._device = Buffers.make(rows, words, max_legal, device, pinned=False) if on_cuda else self.host
+        self.host = Buffers.make(rows, feature_words, max_legal, torch.device("cpu"), pinned=on_cuda)
+        self._device = (
+            Buffers.make(rows, feature_words, max_legal, device, pinned=False) if on_cuda else self.host
+        )
         self._stream = torch.cuda.Stream(device) if on_cuda else None  # type: ignore[no-untyped-call]
         self._done = torch.cuda.Event() if on_cuda else None  # type: ignore[no-untyped-call]
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
@@ -66,7 +70,7 @@ class Slot:
             return
         host, device = self.host, self._device
         with torch.cuda.stream(self._stream):
-            device.words[:bucket].copy_(host.words[:bucket], non_blocking=True)
+            device.packed_features[:bucket].copy_(host.packed_features[:bucket], non_blocking=True)
             device.legal[:bucket].copy_(host.legal[:bucket], non_blocking=True)
             self._graph(bucket).replay()
             host.priors[:bucket].copy_(device.priors[:bucket], non_blocking=True)
@@ -79,7 +83,7 @@ class Slot:
 
     def _compute(self, rows: slice) -> None:
         buffers = self._device
-        priors, wdl = self._forward(buffers.words[rows], buffers.legal[rows])
+        priors, wdl = self._forward(buffers.packed_features[rows], buffers.legal[rows])
         buffers.priors[rows].copy_(priors)
         buffers.wdl[rows].copy_(wdl)
 

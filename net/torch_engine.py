@@ -35,9 +35,10 @@ class TorchEngine:
         self._forward = ModuleForward(network, game, history, device, dtype)
         self._buckets = buckets
         self._batches: dict[int, Batch] = {}
-        words = game.feature_words(history)
+        feature_words = game.feature_words(history)
         self._slots = [
-            Slot(self._forward, buckets[-1], words, game.max_legal, self._device) for _ in range(in_flight)
+            Slot(self._forward, buckets[-1], feature_words, game.max_legal, self._device)
+            for _ in range(in_flight)
         ]
         self._settle()
 
@@ -49,7 +50,7 @@ class TorchEngine:
     @torch.inference_mode()
     def start(self, batch: Batch, slot: int) -> None:
         host = self._slots[slot].host
-        host.words.numpy().view(np.uint64)[: batch.rows] = batch.features
+        host.packed_features.numpy().view(np.uint64)[: batch.rows] = batch.features
         spread(batch.actions, batch.counts, NO_ACTION, host.legal.numpy())
         self._slots[slot].start(bucket_for(max(1, batch.rows), self._buckets))
         self._batches[slot] = batch

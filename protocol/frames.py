@@ -48,22 +48,25 @@ class EvaluationFrames(NamedTuple):
 
 def check_leaves(
     rows: int,
-    words: int,
+    feature_words: int,
     actions_limit: int,
     frames: Sequence[Buffer],
     *,
     max_legal: int | None = None,
     scalars: int = 0,
 ) -> LeafFrames:
-    """Frames as leaves of a game with `words` a position, `actions_limit` actions, `max_legal` a position.
+    """Frames as leaves of a game with `feature_words` a position, `actions_limit` actions, `max_legal` a
+    position.
 
     The last `scalars` words of each position hold a float32 in [0, 1] each. Raises BadMessage with the exact
     reason.
     """
     _check_outline(rows, frames, ("features", "counts", "actions"))
-    features = _view(frames[0], np.dtype("<u8"), rows * words, "features").reshape(rows, words)
-    if scalars and features[:, words - scalars :].max() > _SCALAR_LIMIT:
-        raise BadMessage(_wrong_scalar(features, words - scalars))
+    features = _view(frames[0], np.dtype("<u8"), rows * feature_words, "features").reshape(
+        rows, feature_words
+    )
+    if scalars and features[:, feature_words - scalars :].max() > _SCALAR_LIMIT:
+        raise BadMessage(_wrong_scalar(features, feature_words - scalars))
     counts = _view(frames[1], np.dtype("<u2"), rows, "counts")
     least, most = int(counts.min()), int(counts.max())
     limit = actions_limit if max_legal is None else max_legal

@@ -48,14 +48,14 @@ def sample_games(games: GamesFile) -> list[Shown]:
 
 def _shown(game: Game, stored: Stored, name: str) -> Shown:
     record = stored.record(game)
-    line = GameHistory(game, record.start, record.max_plies)
+    game_history = GameHistory(game, record.start, record.max_plies)
     after = {-(-record.plies * (at + 1) // PICTURES) for at in range(PICTURES)}
     moves, boards = [], []
-    for number, ply in enumerate(plies(game, record, line), 1):
+    for number, ply in enumerate(plies(game, record, game_history), 1):
         moves.append(ply.move)
         if number in after:
             caption = f"after ply {number}, {ply.move}; the mover's root value was {ply.value:+.2f}"
-            boards.append((caption, picture(game, line.state, ply.move)))
+            boards.append((caption, picture(game, game_history.state, ply.move)))
     title = (
         f"Game {stored.seq} ({name}): {RESULTS.get(stored.outcome, '?')} by "
         f"{stored.reason.replace('_', ' ')}, {stored.plies} plies, weights {versions(stored)}"
@@ -68,6 +68,6 @@ def picture(game: Game, state: State, move: str) -> str:
     """HTML of a board: an image where the game draws one, else text."""
     svg = knowledge_of(game).svg
     if svg is None:
-        return f"<pre>{html.escape(game.notation.draw(state))}</pre>"
+        return f"<pre>{html.escape(game.notation.render(state))}</pre>"
     alt = html.escape(game.notation.state_to_text(state))
     return f'<img class="board" alt="{alt}" src="{svg_uri(svg(state, move))}">'

@@ -22,11 +22,13 @@ S29, S32 = np.uint64(29), np.uint64(32)
 
 
 @kernel
-def write_key(words: Any, actions: Any, count: int, pending: Any) -> None:
-    """Write the key of features `words` with `count` legal `actions` to a PENDING."""
+def write_key(packed_features: Any, actions: Any, count: int, pending: Any) -> None:
+    """Write the key of features `packed_features` with `count` legal `actions` to a PENDING."""
     one, two = START_1, START_2 ^ np.uint64(count)
-    for i in range(len(words) + count):
-        word = words[i] if i < len(words) else np.uint64(actions[i - len(words)])
+    for i in range(len(packed_features) + count):
+        word = (
+            packed_features[i] if i < len(packed_features) else np.uint64(actions[i - len(packed_features)])
+        )
         one = (one ^ word) * TIMES_1
         one ^= one >> S32
         two = (two ^ word) * TIMES_2

@@ -153,7 +153,7 @@ class Forest:
         )
         entries, ring, cache = self._cache
         values = [self.selection.parameters(settings)]
-        words = game.feature_words(settings.history)
+        packed_features = game.feature_words(settings.history)
         return ForestArrays(
             settings=np.array([shared], SETTINGS),
             parameters=np.array(values, self.selection.PARAMETERS),
@@ -166,7 +166,7 @@ class Forest:
             actions=np.zeros((slots, leaves, game.max_legal), np.uint16),
             root_noise=np.zeros((slots, game.max_legal)),
             plan=np.zeros((slots, self.selection.plan_room(settings)), np.int32),
-            words=np.zeros(words, np.uint64),
+            packed_features=np.zeros(packed_features, np.uint64),
             symmetries=self._symmetries,
             entries=entries,
             ring=ring,
@@ -198,7 +198,7 @@ class Forest:
     def _outbox(self, slots: int) -> Outbox:
         rows = max(1, slots * self.leaves)
         return Outbox(
-            features=np.zeros((rows, len(self.arrays.words)), np.uint64),
+            features=np.zeros((rows, len(self.arrays.packed_features)), np.uint64),
             counts=np.zeros(rows, np.uint16),
             actions=np.zeros(rows * self.game.max_legal, np.uint16),
             rows=np.zeros(rows, ROW),

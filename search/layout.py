@@ -144,7 +144,7 @@ class ForestArrays(NamedTuple):
     """float64[T, max_legal] noise of this search, in the order of the root's edges."""
     plan: Array
     """int32[T, plan_room] what a selection plans for this search."""
-    words: Array
+    packed_features: Array
     """uint64[W] scratch."""
     symmetries: Array
     """int32[S, cells + planes of a position + actions]: where each cell, plane and action goes under the

@@ -13,12 +13,12 @@ from search.tree_kernel import backup, edge_proof, expand, prove, wins_at_once
 
 
 @kernel
-def look_at_root(tree: Tree, history: Any, positions_seen: int, words: Any, actions: Any) -> int:
+def look_at_root(tree: Tree, history: Any, positions_seen: int, packed_features: Any, actions: Any) -> int:
     """Write features (uint64[W], of so many positions) and legal actions (uint16[max_legal]) of the root;
     how many of these."""
     positions = tree.state[0].positions
     count = legal_actions(history, positions, actions)
-    encode(history, positions, positions_seen, words)
+    encode(history, positions, positions_seen, packed_features)
     return int(count)
 
 

@@ -84,11 +84,11 @@ def _check_generator(game: Game, settings: SelfPlaySettings) -> None:
 def _check_start(game: Game, start: str, name: str = "start") -> None:
     """ValueError if games cannot begin at `start`, which the setting `name` gives."""
     try:
-        line = game.notation.state_from_text(start)[np.newaxis]
+        positions = game.notation.state_from_text(start)[np.newaxis]
     except ValueError as error:
         raise ValueError(f"self_play.{name}: {error}") from error
-    count = game.rules.legal_actions(line, 1, np.zeros(game.max_legal, np.uint16))
-    reason = game.rules.end_reason(line, 1, count, False)
+    count = game.rules.legal_actions(positions, 1, np.zeros(game.max_legal, np.uint16))
+    reason = game.rules.end_reason(positions, 1, count, False)
     if reason:
         raise ValueError(f"self_play.{name}: the game is over there ({game.reason_name(reason)}): {start!r}")
 

@@ -111,46 +111,48 @@ def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value
 
 
 @kernel
-def move_planes(words: Any, symmetry: Any, history: int, cells: int, planes: int, moved: Any) -> None:
-    """Write the features `words` to `moved` with each cell and plane where `symmetry` (int32[cells + planes +
-    actions]) takes it."""
+def move_planes(
+    packed_features: Any, symmetry: Any, history: int, cells: int, planes: int, moved: Any
+) -> None:
+    """Write the features `packed_features` to `moved` with each cell and plane where `symmetry`
+    (int32[cells + planes + actions]) takes it."""
     words_a_plane = (cells + 63) // 64
     bit_words = history * planes * words_a_plane
     for i in range(len(moved)):
-        moved[i] = words[i] if i >= bit_words else np.uint64(0)
+        moved[i] = packed_features[i] if i >= bit_words else np.uint64(0)
     for plane in range(history * planes):
         position = plane // planes
         to = (position * planes + symmetry[cells + plane - position * planes]) * words_a_plane
         for cell in range(cells):
-            bit = (words[plane * words_a_plane + cell // 64] >> np.uint64(cell % 64)) & np.uint64(1)
+            bit = (packed_features[plane * words_a_plane + cell // 64] >> np.uint64(cell % 64)) & np.uint64(1)
             goes = symmetry[cell]
             moved[to + goes // 64] |= bit << np.uint64(goes % 64)
 
 
 @kernel
 def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_actions: Any) -> None:
-    """Write the features in `forest.words` and the legal `actions` of a leaf (uint16[n]) as they travel, seen
-    through a random symmetry if symmetries are wanted."""
+    """Write the features in `forest.packed_features` and the legal `actions` of a leaf (uint16[n]) as they
+    travel, seen through a random symmetry if symmetries are wanted."""
     drawn = 0
     if len(forest.symmetries) > 0:
         drawn = random_below(state, len(forest.symmetries) + 1)
     if drawn == 0:
-        for i in range(len(forest.words)):
-            features[i] = forest.words[i]
+        for i in range(len(forest.packed_features)):
+            features[i] = forest.packed_features[i]
         for i in range(len(actions)):
             seen_actions[i] = actions[i]
         return
     settings, symmetry = forest.settings[0], forest.symmetries[drawn - 1]
     cells, planes = settings.cells, settings.planes
-    move_planes(forest.words, symmetry, settings.history, cells, planes, features)
+    move_planes(forest.packed_features, symmetry, settings.history, cells, planes, features)
     for i in range(len(actions)):
         seen_actions[i] = symmetry[cells + planes + int(actions[i])]
 
 
 @kernel
 def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) -> bool:
-    """Put the leaf whose features are in `forest.words` into the outbox; or, if its evaluation is cached,
-    settle it at once. True if it waits."""
+    """Put the leaf whose features are in `forest.packed_features` into the outbox; or, if its evaluation is
+    cached, settle it at once. True if it waits."""
     state, pending = tree.state[0], forest.pending[slot, leaf]
     path, actions = forest.paths[slot, leaf], forest.actions[slot, leaf]
     row, at, count = out.used[0], out.used[1], pending.count
@@ -202,7 +204,7 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
         if end == ENDED:
             continue
         if open_leaf(tree, path, history, forest.actions[slot, leaf], pending, settings.max_plies) == LEAF:
-            encode(history, state.positions + depth, settings.history, forest.words)
+            encode(history, state.positions + depth, settings.history, forest.packed_features)
             send(forest, tree, slot, leaf, out)
     if state.waiting > 0:
         return WAITING
@@ -218,7 +220,7 @@ def open_root(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
     pending.depth = 0
     pending.count = legal_actions(history, positions, forest.actions[slot, 0])
     pending.mover = side_to_move(history[positions - 1])
-    encode(history, positions, forest.settings[0].history, forest.words)
+    encode(history, positions, forest.settings[0].history, forest.packed_features)
     return WAITING if send(forest, tree, slot, 0, out) else EXPANDED
 
 

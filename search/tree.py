@@ -183,10 +183,12 @@ class SearchTree:
 
     def root_leaf(self) -> Leaf:
         """The root as a leaf to evaluate."""
-        words = np.zeros(len(self.forest.arrays.words), np.uint64)
+        packed_features = np.zeros(len(self.forest.arrays.packed_features), np.uint64)
         seen = self.settings.history
-        count = self._kernels.look_at_root(self.arrays, self._history, seen, words, self._root_actions)
-        return Leaf(words, self._root_actions[:count].copy())
+        count = self._kernels.look_at_root(
+            self.arrays, self._history, seen, packed_features, self._root_actions
+        )
+        return Leaf(packed_features, self._root_actions[:count].copy())
 
     def expand_root(self, priors: npt.NDArray[np.float32], value: float) -> None:
         """The evaluation of `root_leaf`: `priors` [n] over its legal actions, or BadEvaluation."""

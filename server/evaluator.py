@@ -79,15 +79,16 @@ class EvaluatorLoop:
         self,
         socket: Socket,
         network: Network,
-        words: int,
+        feature_words: int,
         index: int,
         bad_weights: type[Exception],
         heartbeat: float = HEARTBEAT,
     ) -> None:
-        """`words`: uint64 words of one packed position. `heartbeat`: seconds of idleness between PINGs."""
+        """`feature_words`: uint64 words of one packed position. `heartbeat`: seconds of idleness between
+        PINGs."""
         self._socket = socket
         self._network = network
-        self._words = words
+        self._feature_words = feature_words
         self._index = index
         self._bad_weights = bad_weights
         self._heartbeat_ms = int(1000 * heartbeat)
@@ -143,7 +144,7 @@ class EvaluatorLoop:
 
     def _submit(self, batch: Batch, frames: Sequence[memoryview]) -> None:
         # Copies: jitted code takes read-only arrays for other types, and would be compiled once more.
-        features = np.frombuffer(frames[0], np.uint64).reshape(batch.rows, self._words).copy()
+        features = np.frombuffer(frames[0], np.uint64).reshape(batch.rows, self._feature_words).copy()
         counts = np.frombuffer(frames[1], np.uint16).copy()
         actions = np.frombuffer(frames[2], np.uint16).copy()
         began = time.perf_counter()
@@ -220,10 +221,10 @@ def main() -> int:
     """Entry point of the process."""
     options = parse()
     logs.set_up(f"evaluator-{options.index}")
-    network, words, bad_weights = make_network(options)
+    network, feature_words, bad_weights = make_network(options)
     context = new_context()
     socket = dealer(context, options.endpoint, limit=FRAME_LIMIT)
-    EvaluatorLoop(socket, network, words, options.index, bad_weights, options.heartbeat).run()
+    EvaluatorLoop(socket, network, feature_words, options.index, bad_weights, options.heartbeat).run()
     return int(Exit.OK)
 
 

@@ -23,7 +23,7 @@ from search.selection import NAMES
 from search.settings import resolve
 from trainer.optimizers import RECIPES
 from trainer.sampler import Sampler
-from trainer.train import Learner
+from trainer.train_step import TrainStep
 from trainer.verify import Expected, Verifier
 from trainer.window import Window
 
@@ -56,7 +56,7 @@ def test_a_game_is_played_checked_and_learned_from(
 
     window, rng = Window(game, 1000), np.random.default_rng(0)
     window.add(record)
-    learner = Learner(game, 1, network, RECIPES["adamw"], torch.device("cpu"))
+    learner = TrainStep(game, 1, network, RECIPES["adamw"], torch.device("cpu"))
     before = {key: tensor.clone() for key, tensor in learner.network.state_dict().items()}
     learner.train(Sampler(game, 1).sample(window, rng, 8))
     after = learner.network.state_dict()

@@ -61,15 +61,15 @@ def test_the_sum_of_shares_and_the_flags_of_improved_policies_are_on_the_page() 
 
 def test_the_packed_example_is_what_the_game_and_a_strange_client_write() -> None:
     game = get_game("tic_tac_toe")
-    line = np.zeros((3, game.state_words), np.uint64)
+    positions = np.zeros((3, game.state_words), np.uint64)
     for ply, action in enumerate((4, 0)):
-        game.rules.play(line[ply], action, line[ply + 1])
+        game.rules.play(positions[ply], action, positions[ply + 1])
     words = np.zeros(game.feature_words(2), np.uint64)
-    game.rules.encode(line, 3, 2, words)
+    game.rules.encode(positions, 3, 2, words)
     boards = [[0] * 9, [0, 0, 0, 0, 1, 0, 0, 0, 0], [-1, 0, 0, 0, 1, 0, 0, 0, 0]]
     assert pack(boards, 1, 2) == words.tobytes()
     legal = np.zeros(9, np.uint16)
-    count = game.rules.legal_actions(line, 3, legal)
+    count = game.rules.legal_actions(positions, 3, legal)
     for name, frame in (
         ("features", words),
         ("counts", np.array([count], np.uint16)),

@@ -26,7 +26,7 @@ from store.sqlite import Store
 from trainer.config import TrainerConfig
 from trainer.ingest import Job
 from trainer.intake import Intake
-from trainer.rounds import LearningInRounds, Rounds
+from trainer.rounds import Rounds, TrainingLoopInRounds
 from trainer.verify import Expected
 
 torch.set_num_threads(1)
@@ -51,7 +51,7 @@ class Loop:
         self.weights: dict[int, bytes] = {}
         """The server's files, by version."""
         self.begin_training()
-        self.weights[0] = self.learning.publish(0)[2]
+        self.weights[0] = self.training.publish(0)[2]
 
     @property
     def version(self) -> int:
@@ -61,9 +61,9 @@ class Loop:
         """A new trainer process."""
         self.intake = Intake(GAME, Expected.of(SETTINGS, GAME), self.store)
         rounds = Rounds(GAME, ROUND, SETTINGS.seed, StoreReader(self.folder / "games.db"))
-        self.learning = LearningInRounds(CONFIG, GAME, 1, "tiny", self.folder, rounds)
-        self.learning.fill(rounds.reader, self.store.newest)
-        self.learning.turn_seconds = turn_seconds
+        self.training = TrainingLoopInRounds(CONFIG, GAME, 1, "tiny", self.folder, rounds)
+        self.training.fill(rounds.reader, self.store.newest)
+        self.training.turn_seconds = turn_seconds
 
     def play(self, width: int, part: int = ROUND) -> None:
         """A worker plays the round of the current version, `width` games at a time; the first `part` of
@@ -101,9 +101,9 @@ class Loop:
     def train(self, turns: int = 10**9) -> None:
         """Until the round is trained on and its weights are with the server, or for so many turns."""
         for _ in range(turns):
-            turn = self.learning.turn([], 0, 0)
+            turn = self.training.turn([], 0, 0)
             if turn.version is not None and turn.version > self.version:
-                version, _, data = self.learning.publish(self.version)
+                version, _, data = self.training.publish(self.version)
                 self.weights[version] = data
             if not turn.more:
                 return
@@ -131,7 +131,7 @@ def run_through_kills(loop: Loop) -> None:
         loop.play(width=1 + 3 * number)
         loop.train(turns=2 + number)
         if number % 2:
-            loop.learning.save()
+            loop.training.save()
         loop.train(turns=2)
         loop.begin_training()
         loop.train()
@@ -156,4 +156,4 @@ def test_killed_run_comes_to_the_same_bits(tmp_path: Path) -> None:
     ]
     assert stores[0] == stores[1]
     assert len(stores[0]) == ROUND * ROUNDS
-    assert straight.learning.step == killed.learning.step > 10
+    assert straight.training.step == killed.training.step > 10

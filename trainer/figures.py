@@ -10,8 +10,8 @@ from diagnostics.game_figures import figures_of_games, rounded
 from diagnostics.stretches import Stretch
 from store.rows import Damaged
 from store.sqlite import Totals
-from trainer.learning import Turn
-from trainer.train import HeldOutFigures, StepFigures
+from trainer.train_step import HeldOutFigures, StepFigures
+from trainer.training_loop import Turn
 
 OUTCOMES = {1: "first", 0: "draw", -1: "second"}
 

@@ -37,7 +37,7 @@ class Recipe:
     grad_clip: float
     """Largest norm of the gradient; 0: unlimited (AlphaZero: none)."""
     precision: str = "auto"
-    """`auto`, `float32` or `bfloat16` (`Learner`)."""
+    """`auto`, `float32` or `bfloat16` (`TrainStep`)."""
     value_weight: float = 1.0
     """Of the value loss, beside 1 for the policy (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
     value_q_share: float = 0.0

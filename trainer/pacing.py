@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Account:
+class SampleBudget:
     """What games paid for, and what steps used up of it.
 
     A position pays once, when it comes in and by the ratio of that time; so a run may go on with other
@@ -30,12 +30,12 @@ class Account:
     paid_for: float = 0.0
     """Samples that these pay for."""
 
-    def pay(self, positions: int) -> None:
+    def add_positions(self, positions: int) -> None:
         """So many more came in to learn from."""
         self.learned_from += positions
         self.paid_for += positions * self.samples_per_position
 
-    def spend(self) -> None:
+    def take_step(self) -> None:
         """A step was made."""
         self.samples += self.batch
 

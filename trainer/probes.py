@@ -14,17 +14,17 @@ class Probes(NamedTuple):
     """A game's probes as the network sees them; the usual start position where it names none."""
 
     names: tuple[str, ...]
-    words: npt.NDArray[np.uint64]
-    """[n, feature words], each without a past."""
+    packed_features: npt.NDArray[np.uint64]
+    """[n, feature_words], each without a past."""
 
     @classmethod
     def of(cls, game: Game, history: int) -> Probes:
         positions = game.probes or (("start", ""),)
-        words = np.zeros((len(positions), game.feature_words(history)), np.uint64)
+        packed_features = np.zeros((len(positions), game.feature_words(history)), np.uint64)
         for row, (_, text) in enumerate(positions):
             state = game.notation.state_from_text(text)
-            game.rules.encode(state[None], 1, history, words[row])
-        return cls(tuple(name for name, _ in positions), words)
+            game.rules.encode(state[None], 1, history, packed_features[row])
+        return cls(tuple(name for name, _ in positions), packed_features)
 
 
 def correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float | None:

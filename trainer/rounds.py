@@ -18,7 +18,7 @@ from protocol.records import GameRecord
 from protocol.rounds import uid_of
 from store.reader import StoreReader
 from trainer.config import TrainerConfig
-from trainer.learning import Learning, Turn
+from trainer.training_loop import TrainingLoop, Turn
 
 log = logging.getLogger(__name__)
 
@@ -49,19 +49,19 @@ class Rounds:
     def _uids(self, first: int, end: int) -> tuple[bytes, bytes]:
         return uid_of(self.seed, first), uid_of(self.seed, end)
 
-    def first_of_newest(self, learning: Learning, games: int) -> int:
+    def first_of_newest(self, training: TrainingLoop, games: int) -> int:
         """Number of the game from which on the games before number `games` fill the window."""
         total = 0
         backwards = self.reader.plies_between(*self._uids(0, games))[::-1]
         for back, (uid, plies) in enumerate(backwards, start=1):
-            total += plies if learning.trains_on(uid) else 0
-            if total >= learning.window.capacity:
+            total += plies if training.trains_on(uid) else 0
+            if total >= training.window.capacity:
                 return games - back
         return 0
 
 
-class LearningInRounds(Learning):
-    """`Learning` whose window changes between rounds only. `last_seq` of its checkpoints counts games."""
+class TrainingLoopInRounds(TrainingLoop):
+    """`TrainingLoop` whose window changes between rounds only. `last_seq` of its checkpoints counts games."""
 
     def __init__(
         self, config: TrainerConfig, game: Game, history: int, preset: str, folder: Path, rounds: Rounds
@@ -102,7 +102,7 @@ class LearningInRounds(Learning):
     def publish(self, server_version: int) -> tuple[int, int, bytes]:  # noqa: ARG002
         """The weights that play the next round have its number."""
         self.version = self._last_seq // self.round_games
-        return self.version, self.step, self._learner.weights(self.version)
+        return self.version, self.step, self._train_step.weights(self.version)
 
     def _go_on(self) -> bool:
         """One step, or the next round taken in when none is owed; False if neither can be done."""

@@ -25,10 +25,10 @@ from trainer import checkpoint
 from trainer.beginnings import check_begins_anew
 from trainer.config import TrainerConfig
 from trainer.intake import Intake
-from trainer.learning import Learning
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
-from trainer.rounds import LearningInRounds, Rounds
+from trainer.rounds import Rounds, TrainingLoopInRounds
+from trainer.training_loop import TrainingLoop
 from trainer.verify import Expected
 
 MOST_READ = 20_000
@@ -47,7 +47,7 @@ class Run:
     """Held for as long as this process works on the folder."""
     store: Store
     intake: Intake
-    learning: Learning
+    training: TrainingLoop
     resignation: ResignThreshold
     reader: StoreReader
 
@@ -65,7 +65,7 @@ def settings_of(welcome: Welcome) -> SelfPlaySettings:
 
 
 def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
-    """Open or make the run folder. The window is empty yet: `Learning.fill`, which may take minutes.
+    """Open or make the run folder. The window is empty yet: `TrainingLoop.fill`, which may take minutes.
 
     Raises Fatal: unknown game, a folder of another game or with another trainer in it, settings that cannot
     be, a network from nothing that would replace a trained one.
@@ -90,34 +90,34 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
     begun = (config, game, history, welcome.network, folder.checkpoints)
     if in_rounds:
         rounds = Rounds(game, settings.round_games, settings.seed, reader)
-        learning: Learning = LearningInRounds(*begun, rounds)
+        training: TrainingLoop = TrainingLoopInRounds(*begun, rounds)
     else:
-        learning = Learning(*begun)
-        if not learning.has_checkpoint:
+        training = TrainingLoop(*begun)
+        if not training.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)
     # In rounds which games are trained on follows from their numbers alone.
     stale = 0 if in_rounds else config.stale_versions
     intake = Intake(game, replace(Expected.of(settings, game), run=welcome.run_id), store, stale)
-    _warm(game, settings, intake, learning)
+    _warm(game, settings, intake, training)
     log.info(
         "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
         folder.name,
         game.name,
-        learning.architecture,
+        training.architecture,
         store.totals.games.total(),
-        learning.window.capacity,
-        learning.window.bytes_per_position,
+        training.window.capacity,
+        training.window.bytes_per_position,
     )
     resignation = resign_threshold(settings, game, reader, store.newest)
     played = welcome.weights.step if welcome.weights is not None else 0
-    if played > learning.step and learning.has_checkpoint and not in_rounds:
+    if played > training.step and training.has_checkpoint and not in_rounds:
         log.warning(
             "the server plays with weights of step %d; training goes on from step %d, and what it publishes "
             "replaces them",
             played,
-            learning.step,
+            training.step,
         )
-    return Run(game, folder, lock, store, intake, learning, resignation, reader)
+    return Run(game, folder, lock, store, intake, training, resignation, reader)
 
 
 def resign_threshold(
@@ -146,12 +146,12 @@ def _check_window(config: TrainerConfig, game: Game, settings: SelfPlaySettings)
         )
 
 
-def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, learning: Learning) -> None:
+def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, training: TrainingLoop) -> None:
     """Compile the replay of games before the first one comes."""
     started = time.perf_counter()
     record = one_ply(game, settings)
     intake.warm(record)
-    learning.warm(record)
+    training.warm(record)
     seconds = time.perf_counter() - started
     if seconds > 1.0:
         log.info("compiled the replay of %s in %.1f s (kept for the next start)", game.name, seconds)

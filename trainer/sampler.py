@@ -91,7 +91,7 @@ class Sampler:
         self._maps = _maps_of(game, history, game.symmetries if symmetric else ())
         self._write = bind([sampler_kernel], bindings(game), f"sampler_{game.name}").write_samples
         self._scratch = Scratch(
-            line=np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64),
+            positions=np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64),
             packed=np.zeros(game.feature_words(history), dtype=np.uint64),
             legal=np.zeros(game.max_legal, dtype=np.uint16),
             share_of=np.zeros(game.actions, dtype=np.float32),
@@ -137,14 +137,14 @@ class Sampler:
         Raises IndexError for a position that is not in the window, and for a symmetry that there is none of.
         """
         self._check(window, numbers, symmetries)
-        if window.longest >= len(self._scratch.line):
-            line = np.zeros((window.longest + 1, self._game.state_words), dtype=np.uint64)
-            self._scratch = self._scratch._replace(line=line)
+        if window.longest >= len(self._scratch.positions):
+            positions = np.zeros((window.longest + 1, self._game.state_words), dtype=np.uint64)
+            self._scratch = self._scratch._replace(positions=positions)
         count = len(numbers)
         # More than is needed, but memory that is not written to costs nothing.
         room = count * self._game.max_legal
         samples = Samples(
-            words=np.empty((count, len(self._scratch.packed)), dtype=np.uint64),
+            packed_features=np.empty((count, len(self._scratch.packed)), dtype=np.uint64),
             classes=np.empty(count, dtype=np.int64),
             root_values=np.empty(count, dtype=np.float32),
             capped=np.empty(count, dtype=np.uint8),

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import kernel, signed
-from games.spec import Line
+from games.spec import Positions
 from games.stubs import encode, legal_actions, play, side_to_move
 from trainer.samples import Samples
 from trainer.window import Rings
@@ -34,10 +34,10 @@ class SymmetryMaps(NamedTuple):
 class Scratch(NamedTuple):
     """What `write_samples` writes in on its way."""
 
-    line: Line
+    positions: Positions
     """[longest game + 1, state_words]"""
     packed: npt.NDArray[np.uint64]
-    """[feature words]"""
+    """[feature_words]"""
     legal: npt.NDArray[np.uint16]
     """[max_legal]"""
     share_of: npt.NDArray[np.float32]
@@ -45,12 +45,12 @@ class Scratch(NamedTuple):
 
 
 @kernel
-def replay_to(rings: Rings, first: int, ply: int, line: Line) -> None:
-    """Fill `line[1 .. ply]` from `line[0]` with the actions numbered `first .. first + ply - 1`."""
+def replay_to(rings: Rings, first: int, ply: int, positions: Positions) -> None:
+    """Fill `positions[1 .. ply]` from `positions[0]` with the actions numbered `first .. first + ply - 1`."""
     capacity = len(rings.action)
     index = first % capacity
     for i in range(ply):
-        play(line[i], signed(rings.action[index]), line[i + 1])
+        play(positions[i], signed(rings.action[index]), positions[i + 1])
         index += 1
         if index == capacity:
             index = 0
@@ -65,7 +65,7 @@ def permute_planes(
 ) -> None:
     """Move every bit of plane `p` from cell `i` to cell `cells[i]` of plane `planes[p]`; scalar planes stay.
 
-    source, target  uint64[feature words];  cells  [cells of the board];  planes  [bit planes]
+    source, target  uint64[feature_words];  cells  [cells of the board];  planes  [bit planes]
     """
     one = np.uint64(1)
     words_per_plane = (len(cells) + WORD_BITS - 1) // WORD_BITS
@@ -112,7 +112,7 @@ def write_policy(
 @kernel
 def write_samples(
     rings: Rings,
-    starts: Line,
+    starts: Positions,
     numbers: npt.NDArray[np.int64],
     symmetries: npt.NDArray[np.int64],
     maps: SymmetryMaps,
@@ -124,7 +124,7 @@ def write_samples(
 
     samples  n rows to fill, and room for n * max_legal entries of policy targets. Returns how many there are.
     """
-    line, packed, legal = scratch.line, scratch.packed, scratch.legal
+    positions, packed, legal = scratch.positions, scratch.packed, scratch.legal
     at = 0
     for row in range(len(numbers)):
         index = numbers[row] % len(rings.action)
@@ -133,23 +133,23 @@ def write_samples(
         start = rings.game_start[slot]
         # Word by word: an assignment of arrays may fail, and compiling its message takes 2 seconds.
         for word in range(starts.shape[1]):
-            line[0, word] = starts[start, word]
-        replay_to(rings, rings.game_first[slot], ply, line)
+            positions[0, word] = starts[start, word]
+        replay_to(rings, rings.game_first[slot], ply, positions)
         symmetry = symmetries[row]
         if symmetry == 0:
-            encode(line, ply + 1, history, samples.words[row])
+            encode(positions, ply + 1, history, samples.packed_features[row])
         else:
-            encode(line, ply + 1, history, packed)
-            permute_planes(packed, maps.cells[symmetry], maps.planes[symmetry], samples.words[row])
+            encode(positions, ply + 1, history, packed)
+            permute_planes(packed, maps.cells[symmetry], maps.planes[symmetry], samples.packed_features[row])
         outcome = signed(rings.game_outcome[slot])
-        value = outcome if side_to_move(line[ply]) == 0 else -outcome
+        value = outcome if side_to_move(positions[ply]) == 0 else -outcome
         samples.classes[row] = 1 - value
         known = rings.visited[index] > 0
         samples.root_values[row] = rings.root_value[index] if known else np.float32(np.nan)
         samples.capped[row] = rings.game_capped[slot]
         samples.plies_left[row] = rings.game_plies[slot] - ply
         if rings.is_target[index]:
-            count = signed(legal_actions(line, ply + 1, legal))
+            count = signed(legal_actions(positions, ply + 1, legal))
             visit = rings.game_visit[slot] + signed(rings.visit_offset[index])
             for i in range(at, at + count):
                 samples.rows[i] = row

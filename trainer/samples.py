@@ -14,8 +14,8 @@ class Samples(NamedTuple):
     The policy target has an entry for every legal action of a position; entry `i` belongs to `rows[i]`.
     """
 
-    words: npt.NDArray[np.uint64]
-    """[n, feature words] packed features."""
+    packed_features: npt.NDArray[np.uint64]
+    """[n, feature_words] packed features."""
     classes: npt.NDArray[np.int64]
     """[n] outcome for the side to move: 0 win, 1 draw, 2 loss."""
     root_values: npt.NDArray[np.float32]

@@ -39,11 +39,11 @@ from trainer.curves import Curves
 from trainer.fetching import Fetching
 from trainer.figures import Figures, log_line
 from trainer.ingest import Done, Ingest, Job
-from trainer.learning import cpu_threads
 from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run
 from trainer.server_weights import SERVER
-from trainer.train import prepare_thread
+from trainer.train_step import prepare_thread
+from trainer.training_loop import cpu_threads
 from trainer.weights_out import WeightsOut
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ class Service:
     async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
         """The run, begun with the server's weights if that was asked for; None when the stop comes first."""
         if self._config.weights != SERVER:
-            return await self.in_learning_thread(open_run, self._config, welcome)
+            return await self.in_training_thread(open_run, self._config, welcome)
         if welcome.weights is None:
             raise Fatal("--weights server: the server has no weights yet", Exit.TRY_AGAIN)
         data = await self._fetching.file(welcome.weights, stop.finishing)
@@ -131,14 +131,14 @@ class Service:
         with own_folder() as folder:
             file = folder / "server.safetensors"
             file.write_bytes(data)
-            return await self.in_learning_thread(open_run, replace(self._config, weights=str(file)), welcome)
+            return await self.in_training_thread(open_run, replace(self._config, weights=str(file)), welcome)
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
         """Until asked to stop; then what is under way is finished and a checkpoint written."""
         self._figures.begin(
-            run.store.totals, run.intake.rejected, run.reader.damaged, run.learning.architecture
+            run.store.totals, run.intake.rejected, run.reader.damaged, run.training.architecture
         )
-        self._weights.begin(run.learning.step, time.monotonic())
+        self._weights.begin(run.training.step, time.monotonic())
         self._figures.resignation = run.resignation.as_dict()
         self._last_seq = run.store.newest
         curves = Curves(run.folder.tensorboard, run.folder.figures_log)
@@ -155,7 +155,7 @@ class Service:
         await asyncio.wait(tasks)
         await self._weights.publish_last(run)
         reporting.cancel()
-        await self.in_learning_thread(run.learning.save)
+        await self.in_training_thread(run.training.save)
         try:
             run.folder.write_figures(self._figures.as_dict(run.store.totals, time.monotonic()))
         except OSError as error:
@@ -163,7 +163,7 @@ class Service:
         run.reader.close()
         run.store.close()
         run.lock.close()
-        log.info("stopped at step %d with a checkpoint", run.learning.step)
+        log.info("stopped at step %d with a checkpoint", run.training.step)
 
     # ---- the connection ----
 
@@ -217,7 +217,7 @@ class Service:
             self._games_came.clear()
             while self._jobs:
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), JOBS_PER_COMMIT))]
-                newest = max(run.learning.version, self._weights.server_version) + self._config.version_slack
+                newest = max(run.training.version, self._weights.server_version) + self._config.version_slack
                 result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
                 for record in result.games:
                     run.resignation.on_game(record)
@@ -253,8 +253,8 @@ class Service:
         newest, positions = self._last_seq, 0
         while not stop.finishing.is_set():
             self._figures.filling = f"the window to be filled, {positions:,} positions so far"
-            done = await self.in_learning_thread(run.learning.fill, run.reader, newest, GAMES_PER_FILL)
-            positions = run.learning.window.positions
+            done = await self.in_training_thread(run.training.fill, run.reader, newest, GAMES_PER_FILL)
+            positions = run.training.window.positions
             if done and self._is_filled:
                 log.info("%d positions are in the window", positions)
                 return
@@ -263,14 +263,14 @@ class Service:
                 newest = self._last_seq
 
     async def _train(self, run: Run, stop: Stop) -> None:
-        saved_step, save_at = run.learning.step, time.monotonic() + self._config.checkpoint_seconds
+        saved_step, save_at = run.training.step, time.monotonic() + self._config.checkpoint_seconds
         while not stop.finishing.is_set():
             await self._work_came.wait()
             self._work_came.clear()
             games = [self._fresh.popleft() for _ in range(len(self._fresh))]
             positions = run.store.totals.positions
-            turn = await self.in_learning_thread(run.learning.turn, games, self._last_seq, positions)
-            self._figures.on_turn(turn, run.learning.account.samples)
+            turn = await self.in_training_thread(run.training.turn, games, self._last_seq, positions)
+            self._figures.on_turn(turn, run.training.budget.samples)
             if turn.more:
                 self._work_came.set()
             await self._weights.publish_if_due(run, turn)
@@ -312,7 +312,7 @@ class Service:
         """False when the disk does not take it. A full disk must not stop training: the games and the
         checkpoint before are safe."""
         try:
-            await self.in_learning_thread(run.learning.save)
+            await self.in_training_thread(run.training.save)
         except Fatal as fatal:
             if fatal.code != Exit.DISK:
                 raise
@@ -320,6 +320,6 @@ class Service:
             return False
         return True
 
-    async def in_learning_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    async def in_training_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """The result of a call in the thread that trains."""
         return await asyncio.get_running_loop().run_in_executor(self._learning_thread, function, *arguments)

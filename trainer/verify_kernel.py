@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import kernel, signed
-from games.spec import Line
+from games.spec import Positions
 from games.stubs import end_reason, legal_actions, play
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, PRUNED_TARGET, SHARES
 
@@ -110,14 +110,14 @@ def sum_allowed(total: int, simulations: int, kept: int, is_exact: bool, flags: 
 
 @kernel
 def replay(
-    line: Line,
+    positions: Positions,
     legal: npt.NDArray[np.uint16],
     allowed: npt.NDArray[np.int32],
     game: Played,
     simulations: int,
     report: npt.NDArray[np.int64],
 ) -> int:
-    """Play the game from `line[0]` and return the first fault, with its ply in `report[PLY]`.
+    """Play the game from `positions[0]` and return the first fault, with its ply in `report[PLY]`.
 
     line      uint64[plies + 1, state_words] scratch; row 0 is the start position
     legal     [max_legal] scratch;  allowed  [actions of the game] scratch
@@ -131,8 +131,8 @@ def replay(
     plies = len(game.actions)
     for ply in range(plies):
         report[PLY] = ply
-        count = legal_actions(line, ply + 1, legal)
-        ended = end_reason(line, ply + 1, count, False)
+        count = legal_actions(positions, ply + 1, legal)
+        ended = end_reason(positions, ply + 1, count, False)
         if ended != 0:
             report[FOUND] = ended
             return PLAYED_ON
@@ -164,8 +164,8 @@ def replay(
         else:  # the action played may have lost visits
             kept = min(simulations + kept - 1, MOST_VISITS)
         first = last
-        play(line[ply], action, line[ply + 1])
+        play(positions[ply], action, positions[ply + 1])
     report[PLY] = plies
-    count = legal_actions(line, plies + 1, legal)
-    report[FOUND] = end_reason(line, plies + 1, count, False)
+    count = legal_actions(positions, plies + 1, legal)
+    report[FOUND] = end_reason(positions, plies + 1, count, False)
     return FINE

@@ -16,9 +16,9 @@ from protocol.messages import AnyMessage, Refused, WeightsInfo, WeightsWanted, W
 from runtime.connection import Connection
 from trainer.config import TrainerConfig
 from trainer.figures import Figures
-from trainer.learning import Turn
 from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
 from trainer.run_setup import Run
+from trainer.training_loop import Turn
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ LAST_WEIGHTS = 20.0
 class Background(Protocol):
     """What training offers to whoever publishes its weights."""
 
-    async def in_learning_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    async def in_training_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """The result of a call in the thread that trains."""
         ...
 
@@ -114,7 +114,7 @@ class WeightsOut:
 
     async def publish_last(self, run: Run) -> None:
         """The network as a clean stop leaves it, if steps were made since the last one; not amid a round."""
-        is_due = run.learning.step > self._step and not run.learning.round_games
+        is_due = run.training.step > self._step and not run.training.round_games
         try:
             async with asyncio.timeout(LAST_WEIGHTS):
                 while self._connection.welcome is not None and (is_due or self._publisher.busy):
@@ -127,7 +127,7 @@ class WeightsOut:
             log.warning("the server did not take the last weights; they are in the checkpoint")
 
     def _is_due(self, run: Run, turn: Turn, steps: int, seconds: float) -> bool:
-        if run.learning.round_games:
+        if run.training.round_games:
             # After a restart ours may be behind the server's: the same weights once more.
             return turn.version is not None and turn.version > max(self.server_version, self._offered)
         if self._renumber:
@@ -139,15 +139,15 @@ class WeightsOut:
     async def _publish(self, run: Run) -> None:
         """Nothing before the first checkpoint: a trainer killed then would find the server ahead of its run
         folder, and refuse to begin anew."""
-        in_thread, learning, figures = self._background.in_learning_thread, run.learning, self._figures
-        if not learning.has_checkpoint and not await self._background.save(run):
+        in_thread, training, figures = self._background.in_training_thread, run.training, self._figures
+        if not training.has_checkpoint and not await self._background.save(run):
             return
-        version, step, data = await in_thread(learning.publish, self.server_version)
+        version, step, data = await in_thread(training.publish, self.server_version)
         self._offered, self._step, self._renumber = version, step, False
-        figures.held_out = await in_thread(learning.held_out) or figures.held_out
-        figures.probe_values = await in_thread(learning.probe_values)
+        figures.held_out = await in_thread(training.held_out) or figures.held_out
+        figures.probe_values = await in_thread(training.probe_values)
         digest = hashlib.sha256(data).digest()
-        info = WeightsInfo(version, step, digest, len(data), run.game.name, learning.architecture)
+        info = WeightsInfo(version, step, digest, len(data), run.game.name, training.architecture)
         self._carry_out(self._publisher.offer(Upload(info, data), time.monotonic()))
 
     def _carry_out(self, instructions: list[Instruction]) -> None:

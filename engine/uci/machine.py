@@ -170,9 +170,12 @@ class UciEngine:
         return self._go_on() if self._loaded == self.options.setup else self._prepare()
 
     def _drawing(self) -> Sequence[str]:
-        line = self.board.line
-        notation = line.game.notation
-        return [*notation.draw(line.state).splitlines(), f"Fen: {notation.state_to_text(line.state)}"]
+        game_history = self.board.game_history
+        notation = game_history.game.notation
+        return [
+            *notation.render(game_history.state).splitlines(),
+            f"Fen: {notation.state_to_text(game_history.state)}",
+        ]
 
     def _go(self, go: Go, now: float) -> list[Action]:
         if self._pending is not None or (self.searching is not None and not self._is_stopping):
@@ -222,18 +225,18 @@ class UciEngine:
     # ---- Inside -------------------------------------------------------------------------------
 
     def _request(self, go: Go, now: float) -> Request:
-        line, options = self.board.line, self.options
+        game_history, options = self.board.game_history, self.options
         allowed = tuple(dict.fromkeys(self._action(move) for move in go.searchmoves))
         is_free = options.analyse_mode or go.infinite or go.ponder
         simulations = go.nodes
         seconds = self._seconds(go)
         if not (simulations or go.infinite or go.ponder):
             simulations = self._most_nodes
-        if len(line.legal_actions()) == 1 and not is_free and not go.nodes:
+        if len(game_history.legal_actions()) == 1 and not is_free and not go.nodes:
             simulations = 1
         return Request(
-            line.start,
-            tuple(line.actions),
+            game_history.start,
+            tuple(game_history.actions),
             options,
             now,
             self._new_game,
@@ -248,8 +251,8 @@ class UciEngine:
         )
 
     def _action(self, move: str) -> int:
-        line = self.board.line
-        return int(line.game.notation.action_from_text(line.state, move))
+        game_history = self.board.game_history
+        return int(game_history.game.notation.action_from_text(game_history.state, move))
 
     def _seconds(self, go: Go) -> float | None:
         overhead = self.options.overhead_ms / 1000
@@ -257,7 +260,7 @@ class UciEngine:
             return None
         if go.movetime is not None:
             return seconds_of_movetime(go.movetime / 1000, overhead)
-        first = self.board.line.side_to_move == 0
+        first = self.board.game_history.side_to_move == 0
         left, increment = (go.wtime, go.winc) if first else (go.btime, go.binc)
         if left is None:
             return None

@@ -10,7 +10,7 @@ MOST_PLIES = 6_000
 """Moves of one game. The longest tournament game had 538."""
 
 
-class OpenLine(GameHistory):
+class OpenGame(GameHistory):
     """A game that goes on after a draw: whether to claim it is the business of the GUI, not of the engine."""
 
     def play(self, action: int) -> None:
@@ -25,7 +25,7 @@ class Board:
 
     def __init__(self, game: Game) -> None:
         self.game = game
-        self.line = OpenLine(game)
+        self.game_history = OpenGame(game)
         self._moves: tuple[str, ...] = ()
 
     def set(self, position: Position) -> None:
@@ -33,18 +33,18 @@ class Board:
         if len(position.moves) > MOST_PLIES:
             raise ValueError(f"a game of {len(position.moves)} moves; at most {MOST_PLIES} are taken")
         known = len(self._moves)
-        if position.fen == self.line.start and position.moves[:known] == self._moves:
-            self._extend(self.line, position.moves, known)
+        if position.fen == self.game_history.start and position.moves[:known] == self._moves:
+            self._extend(self.game_history, position.moves, known)
         else:
-            line = OpenLine(self.game, position.fen)
-            self._extend(line, position.moves, 0)
-            self.line = line
+            game_history = OpenGame(self.game, position.fen)
+            self._extend(game_history, position.moves, 0)
+            self.game_history = game_history
         self._moves = position.moves
 
-    def _extend(self, line: OpenLine, moves: tuple[str, ...], known: int) -> None:
+    def _extend(self, game_history: OpenGame, moves: tuple[str, ...], known: int) -> None:
         try:
             for number in range(known, len(moves)):
-                line.play_text(moves[number])
+                game_history.play_text(moves[number])
         except ValueError as error:
-            del line.actions[known:]
+            del game_history.actions[known:]
             raise ValueError(f"move {number + 1}, {shown(moves[number])}: {error}") from error

@@ -18,10 +18,10 @@ def gate_openings(game: Game, count: int, seed: int, start: str = "") -> list[Op
     """
     found: dict[bytes, Opening] = {}
     for opening in [] if start else book_openings(game):
-        found.setdefault(opening.line(game).state.tobytes(), opening)
+        found.setdefault(opening.game_history(game).state.tobytes(), opening)
     plies = max(1, min(RANDOM_PLIES, game.max_plies // 4))
     while len(found) < count and plies <= max(RANDOM_PLIES, game.max_plies // 2):
         for opening in random_openings(game, count, plies, seed, start):
-            found.setdefault(opening.line(game).state.tobytes(), opening)
+            found.setdefault(opening.game_history(game).state.tobytes(), opening)
         plies += 1
     return list(found.values())[:count]

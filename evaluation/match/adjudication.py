@@ -76,16 +76,16 @@ class Judge:
         else:
             self._level = _Row()
 
-    def verdict(self, line: GameHistory) -> tuple[int, str] | None:
+    def verdict(self, game_history: GameHistory) -> tuple[int, str] | None:
         """(outcome for the first player, reason) if the game shall end here."""
         rules = self._rules
         if rules.known is not None:
-            value = rules.known(line)
+            value = rules.known(game_history)
             if value is not None:
-                return outcome_for_first_player(value, line.side_to_move), TABLE
+                return outcome_for_first_player(value, game_history.side_to_move), TABLE
         if self._winning.has(rules.win_plies):
             return self._winner, WON
-        if self._level.has(rules.draw_plies) and line.ply >= rules.draw_from:
+        if self._level.has(rules.draw_plies) and game_history.ply >= rules.draw_from:
             return 0, DRAWN
         return None
 
@@ -94,8 +94,8 @@ def known_results(game: Game) -> Callable[[GameHistory], int | None]:
     """Value for the side to move from the game's tables, None elsewhere. Fatal(CONFIG) for a game without."""
     probe = table_of(game, "--tables").probe
 
-    def known(line: GameHistory) -> int | None:
-        found = None if line.end_reason() else probe(line.state)
+    def known(game_history: GameHistory) -> int | None:
+        found = None if game_history.end_reason() else probe(game_history.state)
         return None if found is None else found.value
 
     return known

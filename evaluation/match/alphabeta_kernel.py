@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from evaluation.match.stubs import evaluate, is_noisy, order_score
 from games.jit import kernel
-from games.spec import Line, State
+from games.spec import Positions, State
 from games.stubs import END_VALUES, Actions, end_reason, legal_actions, play, side_to_move
 
 WIN = 1_000_000
@@ -53,51 +53,53 @@ def sort_moves(state: State, actions: Actions, scores: npt.NDArray[np.int64], co
 
 
 @kernel
-def enter(line: Line, n: int, ply: int, depth: int, max_plies: int, stack: Stack) -> None:
-    """Fill in the frame of `line[n - 1]`: its moves to try, and the value it has without them."""
+def enter(positions: Positions, n: int, ply: int, depth: int, max_plies: int, stack: Stack) -> None:
+    """Fill in the frame of `positions[n - 1]`: its moves to try, and the value it has without them."""
     actions, frames = stack.actions, stack.frames
-    count = legal_actions(line, n, actions[ply])
-    reason = end_reason(line, n, count, True)
+    count = legal_actions(positions, n, actions[ply])
+    reason = end_reason(positions, n, count, True)
     best = -INFINITE
     if reason != 0 or n - 1 >= max_plies:
         count, best = 0, int(END_VALUES[reason]) * (WIN - ply)
     elif ply >= depth:
-        best = int(evaluate(line[n - 1]))
+        best = int(evaluate(positions[n - 1]))
         if ply - depth == QUIESCENCE or best >= frames[ply, BETA]:
             count = 0
         noisy = 0
         for i in range(count):
-            if is_noisy(line[n - 1], actions[ply, i]):
+            if is_noisy(positions[n - 1], actions[ply, i]):
                 actions[ply, noisy] = actions[ply, i]
                 noisy += 1
         count = noisy
-    sort_moves(line[n - 1], actions[ply], stack.scores, count)
+    sort_moves(positions[n - 1], actions[ply], stack.scores, count)
     frames[ply, COUNT], frames[ply, NEXT], frames[ply, BEST] = count, 0, best
 
 
 @kernel
-def negamax(line: Line, n: int, depth: int, alpha: int, beta: int, max_plies: int, stack: Stack) -> int:
-    """Value of `line[n - 1]`, one ply below the root, for its side to move.
+def negamax(
+    positions: Positions, n: int, depth: int, alpha: int, beta: int, max_plies: int, stack: Stack
+) -> int:
+    """Value of `positions[n - 1]`, one ply below the root, for its side to move.
 
     Depth-first over a stack of frames, one a ply: a recursive function crashes when Numba loads it from disk.
     """
     actions, frames = stack.actions, stack.frames
     ply = 1
     frames[ply, ALPHA], frames[ply, BETA] = alpha, beta
-    enter(line, n, ply, depth, max_plies, stack)
+    enter(positions, n, ply, depth, max_plies, stack)
     while True:
         stack.seen[0] += frames[ply, NEXT] == 0
         best: int = frames[ply, BEST]
         if frames[ply, NEXT] < frames[ply, COUNT] and best < frames[ply, BETA]:
             at = n + ply - 2
-            play(line[at], actions[ply, frames[ply, NEXT]], line[at + 1])
+            play(positions[at], actions[ply, frames[ply, NEXT]], positions[at + 1])
             frames[ply, NEXT] += 1
             ply += 1
             low, high = max(frames[ply - 1, ALPHA], best), frames[ply - 1, BETA]
-            turns = side_to_move(line[at]) != side_to_move(line[at + 1])
+            turns = side_to_move(positions[at]) != side_to_move(positions[at + 1])
             frames[ply, ALPHA], frames[ply, BETA] = (-high, -low) if turns else (low, high)
             frames[ply, TURNS] = turns
-            enter(line, at + 2, ply, depth, max_plies, stack)
+            enter(positions, at + 2, ply, depth, max_plies, stack)
         elif ply == 1:
             return best
         else:
@@ -106,14 +108,16 @@ def negamax(line: Line, n: int, depth: int, alpha: int, beta: int, max_plies: in
 
 
 @kernel
-def best_root(line: Line, n: int, depth: int, max_plies: int, root: Actions, stack: Stack) -> tuple[int, int]:
+def best_root(
+    positions: Positions, n: int, depth: int, max_plies: int, root: Actions, stack: Stack
+) -> tuple[int, int]:
     """(index in `root` of the best action, its value); the first of equals, in the order given."""
     best, chosen = -INFINITE, 0
     for i in range(len(root)):
-        play(line[n - 1], root[i], line[n])
-        turns = side_to_move(line[n - 1]) != side_to_move(line[n])
+        play(positions[n - 1], root[i], positions[n])
+        turns = side_to_move(positions[n - 1]) != side_to_move(positions[n])
         low, high = (-INFINITE, -best) if turns else (best, INFINITE)
-        value = negamax(line, n + 1, depth, low, high, max_plies, stack)
+        value = negamax(positions, n + 1, depth, low, high, max_plies, stack)
         value = -value if turns else value
         if value > best:
             best, chosen = value, i

@@ -15,12 +15,12 @@ from runtime.exits import Exit, Fatal
 RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
 
 
-def line_of_played(game: Game, played: PlayedGame) -> GameHistory:
+def replay_of(game: Game, played: PlayedGame) -> GameHistory:
     """The positions of a played game."""
-    line = GameHistory(game, played.start, max(len(played.actions) + 1, game.max_plies))
+    game_history = GameHistory(game, played.start, max(len(played.actions) + 1, game.max_plies))
     for action in played.actions:
-        line.play(action)
-    return line
+        game_history.play(action)
+    return game_history
 
 
 def to_pgn(game: Game, write: PgnWriter, played: PlayedGame, event: str) -> str:
@@ -34,7 +34,7 @@ def to_pgn(game: Game, write: PgnWriter, played: PlayedGame, event: str) -> str:
         "PlyCount": str(played.plies),
         "Termination": _termination(played),
     }
-    moves = [(move, "") for move in line_of_played(game, played).moves_text()]
+    moves = [(move, "") for move in replay_of(game, played).moves_text()]
     ending = played.reason + (f": {played.detail}" if played.detail else "")
     return write(tags, played.start, moves, ending) + "\n\n"
 
@@ -48,8 +48,8 @@ def _termination(played: PlayedGame) -> str:
 
 def to_json_line(game: Game, played: PlayedGame) -> str:
     """A game of any kind with its moves in the game's notation, and its score where there is one."""
-    line = line_of_played(game, played)
-    score = {} if game.score is None else {"score": game.score(line.state)}
+    game_history = replay_of(game, played)
+    score = {} if game.score is None else {"score": game.score(game_history.state)}
     return json.dumps(
         {
             "first": played.first,
@@ -60,7 +60,7 @@ def to_json_line(game: Game, played: PlayedGame) -> str:
             "plies": played.plies,
             "opening": played.opening,
             "start": played.start,
-            "moves": line.moves_text(),
+            "moves": game_history.moves_text(),
             "failed": played.failed,
             "detail": played.detail,
         },

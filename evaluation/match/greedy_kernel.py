@@ -7,46 +7,52 @@ import numpy.typing as npt
 
 from evaluation.match.stubs import SEES_REPLY, material
 from games.jit import kernel
-from games.spec import Line
+from games.spec import Positions
 from games.stubs import END_VALUES, Actions, end_reason, legal_actions, play, side_to_move
 
 WON = 1_000_000
 
 
 @kernel
-def seen_before(line: Line, n: int, value: int) -> int:
-    """`value` for the side to move at `line[n - 1]` as the side that moved at `line[n - 2]` sees it."""
-    return value if side_to_move(line[n - 1]) == side_to_move(line[n - 2]) else -value
+def seen_before(positions: Positions, n: int, value: int) -> int:
+    """`value` for the side to move at `positions[n - 1]` as the side that moved at `positions[n - 2]` sees
+    it."""
+    return value if side_to_move(positions[n - 1]) == side_to_move(positions[n - 2]) else -value
 
 
 @kernel
-def wins_at_once(line: Line, n: int, replies: Actions, spare: Actions) -> bool:
-    """Whether the side to move at `line[n - 1]` has an action that wins the game."""
-    count = legal_actions(line, n, replies)
+def wins_at_once(positions: Positions, n: int, replies: Actions, spare: Actions) -> bool:
+    """Whether the side to move at `positions[n - 1]` has an action that wins the game."""
+    count = legal_actions(positions, n, replies)
     for i in range(count):
-        play(line[n - 1], replies[i], line[n])
-        reason = end_reason(line, n + 1, legal_actions(line, n + 1, spare), False)
-        if reason != 0 and seen_before(line, n + 1, int(END_VALUES[reason])) > 0:
+        play(positions[n - 1], replies[i], positions[n])
+        reason = end_reason(positions, n + 1, legal_actions(positions, n + 1, spare), False)
+        if reason != 0 and seen_before(positions, n + 1, int(END_VALUES[reason])) > 0:
             return True
     return False
 
 
 @kernel
 def greedy_scores(
-    line: Line, n: int, actions: Actions, replies: Actions, spare: Actions, scores: npt.NDArray[np.int64]
+    positions: Positions,
+    n: int,
+    actions: Actions,
+    replies: Actions,
+    spare: Actions,
+    scores: npt.NDArray[np.int64],
 ) -> int:
     """Write what each legal action is worth to the side to move; return how many there are.
 
     actions, replies, spare, scores  [max_legal]; replies and spare are scratch
     """
-    count = legal_actions(line, n, actions)
+    count = legal_actions(positions, n, actions)
     for i in range(count):
-        play(line[n - 1], actions[i], line[n])
-        reason = end_reason(line, n + 1, legal_actions(line, n + 1, replies), False)
+        play(positions[n - 1], actions[i], positions[n])
+        reason = end_reason(positions, n + 1, legal_actions(positions, n + 1, replies), False)
         if reason != 0:
-            scores[i] = seen_before(line, n + 1, int(END_VALUES[reason]) * WON)
-        elif SEES_REPLY and wins_at_once(line, n + 1, replies, spare):
-            scores[i] = seen_before(line, n + 1, WON)
+            scores[i] = seen_before(positions, n + 1, int(END_VALUES[reason]) * WON)
+        elif SEES_REPLY and wins_at_once(positions, n + 1, replies, spare):
+            scores[i] = seen_before(positions, n + 1, WON)
         else:
-            scores[i] = seen_before(line, n + 1, int(material(line[n])))
+            scores[i] = seen_before(positions, n + 1, int(material(positions[n])))
     return count

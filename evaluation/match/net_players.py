@@ -71,21 +71,25 @@ class NetSeat:
         self._followed: list[int] = []
         self._rng = np.random.default_rng(0)  # nothing is drawn from it: no noise, no temperature
 
-    def _follow(self, line: GameHistory) -> SearchTree:
+    def _follow(self, game_history: GameHistory) -> SearchTree:
         """Bring the tree to the line's position: forward if it can, else from the start."""
         tree = self._tree
-        if tree is None or line is not self._line or line.actions[: len(self._followed)] != self._followed:
-            settings = self._player.settings(line.max_plies)
+        if (
+            tree is None
+            or game_history is not self._line
+            or game_history.actions[: len(self._followed)] != self._followed
+        ):
+            settings = self._player.settings(game_history.max_plies)
             tree = tree_for(self._player.net.game, settings, self._rng)
-            tree.reset(line.states[0])
-            self._tree, self._line, self._followed = tree, line, []
-        for action in line.actions[len(self._followed) :]:
+            tree.reset(game_history.states[0])
+            self._tree, self._line, self._followed = tree, game_history, []
+        for action in game_history.actions[len(self._followed) :]:
             tree.advance(action)
             self._followed.append(action)
         return tree
 
-    async def choose(self, line: GameHistory, clock: Clock | None = None) -> Choice:
-        tree, evaluator = self._follow(line), self._player.net.evaluator
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+        tree, evaluator = self._follow(game_history), self._player.net.evaluator
         if not self._player.simulations:
             leaf = tree.root_leaf()
             answer = await evaluate(evaluator, LeafBatch.of(leaf))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from games.game_history import GameHistory, line_of
+from games.game_history import GameHistory, replay
 from games.knowledge import knowledge_of
 from games.spec import Game
 from runtime.exits import Exit, Fatal
@@ -32,12 +32,12 @@ class Opening:
     """In the game's notation; "" is the usual start."""
     actions: tuple[int, ...] = ()
 
-    def line(self, game: Game, max_plies: int = 0) -> GameHistory:
+    def game_history(self, game: Game, max_plies: int = 0) -> GameHistory:
         """The game after the opening."""
-        line = GameHistory(game, self.start, max_plies)
+        game_history = GameHistory(game, self.start, max_plies)
         for action in self.actions:
-            line.play(action)
-        return line
+            game_history.play(action)
+        return game_history
 
 
 def random_openings(game: Game, count: int, plies: int, seed: int, start: str = "") -> list[Opening]:
@@ -52,21 +52,23 @@ def random_openings(game: Game, count: int, plies: int, seed: int, start: str = 
     misses = 0
     while len(openings) < count and misses < MISSES:
         misses += 1
-        line = GameHistory(game, start)
-        while line.ply < plies and line.end_reason() is None:
-            line.play(int(rng.choice(line.legal_actions())))
-        if line.end_reason() is None and line.state.tobytes() not in seen:
+        game_history = GameHistory(game, start)
+        while game_history.ply < plies and game_history.end_reason() is None:
+            game_history.play(int(rng.choice(game_history.legal_actions())))
+        if game_history.end_reason() is None and game_history.state.tobytes() not in seen:
             misses = 0
-            seen.add(line.state.tobytes())
-            moves = " ".join(line.moves_text())
-            openings.append(Opening(f"random-{len(openings) + 1}: {moves}", start, tuple(line.actions)))
+            seen.add(game_history.state.tobytes())
+            moves = " ".join(game_history.moves_text())
+            openings.append(
+                Opening(f"random-{len(openings) + 1}: {moves}", start, tuple(game_history.actions))
+            )
     return openings
 
 
 def book_openings(game: Game) -> list[Opening]:
     """The built-in openings of a game; most games have none."""
     return [
-        Opening(name, "", tuple(line_of(game, "", moves.split()).actions))
+        Opening(name, "", tuple(replay(game, "", moves.split()).actions))
         for name, moves in knowledge_of(game).book.items()
     ]
 
@@ -97,10 +99,10 @@ def openings_from_file(game: Game, path: Path) -> list[Opening]:
 def _opening_of(game: Game, text: str, name: str) -> Opening:
     start, _, moves = text.partition("|") if "/" in text.split()[0] else ("", "", text)
     start = knowledge_of(game).read_start(start)
-    line = line_of(game, start, moves.split())
-    if line.end_reason() is not None:
-        raise ValueError(f"the game is over before it begins ({line.end_reason()})")
-    return Opening(name, start, tuple(line.actions))
+    game_history = replay(game, start, moves.split())
+    if game_history.end_reason() is not None:
+        raise ValueError(f"the game is over before it begins ({game_history.end_reason()})")
+    return Opening(name, start, tuple(game_history.actions))
 
 
 def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:

@@ -35,8 +35,8 @@ class PlayerFailed(Exception):
 class Seat(Protocol):
     """A player in one game. Calls come one at a time."""
 
-    async def choose(self, line: GameHistory, clock: Clock | None = None) -> Choice:
-        """The move to play in `line`, whose game goes on. Raises PlayerFailed."""
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+        """The move to play in `game_history`, whose game goes on. Raises PlayerFailed."""
         ...
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import kernel
-from games.spec import Line
+from games.spec import Positions
 from games.stubs import END_VALUES, Actions, Words, end_reason, legal_actions, play, side_to_move
 
 EXPLORATION = 1.4
@@ -47,29 +47,29 @@ def draw_below(seed: Words, limit: int) -> int:
 
 
 @kernel
-def play_out(line: Line, n: int, max_plies: int, actions: Actions, seed: Words) -> int:
-    """Value of `line[n - 1]` for its side to move after random moves to the end of the game."""
-    mover = side_to_move(line[n - 1])
+def play_out(positions: Positions, n: int, max_plies: int, actions: Actions, seed: Words) -> int:
+    """Value of `positions[n - 1]` for its side to move after random moves to the end of the game."""
+    mover = side_to_move(positions[n - 1])
     while True:
-        count = legal_actions(line, n, actions)
-        reason = end_reason(line, n, count, True)
+        count = legal_actions(positions, n, actions)
+        reason = end_reason(positions, n, count, True)
         if reason != 0:
             value = int(END_VALUES[reason])
-            return value if side_to_move(line[n - 1]) == mover else -value
+            return value if side_to_move(positions[n - 1]) == mover else -value
         if n - 1 >= max_plies:
             return 0
-        play(line[n - 1], actions[draw_below(seed, count)], line[n])
+        play(positions[n - 1], actions[draw_below(seed, count)], positions[n])
         n += 1
 
 
 @kernel
-def open_node(tree: Tree, line: Line, n: int, max_plies: int, actions: Actions) -> int:
-    """Append the node of `line[n - 1]`, and return it."""
+def open_node(tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions) -> int:
+    """Append the node of `positions[n - 1]`, and return it."""
     nodes, edges, used = tree.nodes, tree.edges, tree.used
     node: int = used[0]
     edge = used[1]
-    count = legal_actions(line, n, actions)
-    reason = end_reason(line, n, count, True)
+    count = legal_actions(positions, n, actions)
+    reason = end_reason(positions, n, count, True)
     value = 0
     if reason != 0 or n - 1 >= max_plies:
         count = 0
@@ -107,7 +107,7 @@ def best_edge(edges: npt.NDArray[np.int32], first: int, count: int, seed: Words)
 
 
 @kernel
-def simulate(tree: Tree, line: Line, n: int, max_plies: int, actions: Actions, seed: Words) -> None:
+def simulate(tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, seed: Words) -> None:
     """One simulation from the root."""
     nodes, edges, path = tree.nodes, tree.edges, tree.path
     node, depth, root = 0, 0, n - 1
@@ -115,33 +115,33 @@ def simulate(tree: Tree, line: Line, n: int, max_plies: int, actions: Actions, s
         edge = best_edge(edges, nodes[node, 0], nodes[node, 1], seed)
         path[depth] = edge
         depth += 1
-        play(line[n - 1], edges[edge, 0], line[n])
+        play(positions[n - 1], edges[edge, 0], positions[n])
         n += 1
         if edges[edge, 1] == NO_CHILD:
-            node = open_node(tree, line, n, max_plies, actions)
+            node = open_node(tree, positions, n, max_plies, actions)
             edges[edge, 1] = node
             break
         node = edges[edge, 1]
-    value, mover = nodes[node, 2], side_to_move(line[n - 1])
+    value, mover = nodes[node, 2], side_to_move(positions[n - 1])
     if nodes[node, 1] > 0:
-        value = play_out(line, n, max_plies, actions, seed)
+        value = play_out(positions, n, max_plies, actions, seed)
     for i in range(depth):
         edges[path[i], 2] += 1
-        edges[path[i], 3] += value if side_to_move(line[root + i]) == mover else -value
+        edges[path[i], 3] += value if side_to_move(positions[root + i]) == mover else -value
 
 
 @kernel
 def run_rollouts(
-    tree: Tree, line: Line, n: int, max_plies: int, actions: Actions, seed: Words, simulations: int
+    tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, seed: Words, simulations: int
 ) -> tuple[int, float]:
-    """(most visited action, its mean value for the side to move). The game goes on at `line[n - 1]`.
+    """(most visited action, its mean value for the side to move). The game goes on at `positions[n - 1]`.
 
     actions  [max_legal] scratch
     """
     nodes, edges = tree.nodes, tree.edges
-    open_node(tree, line, n, max_plies, actions)
+    open_node(tree, positions, n, max_plies, actions)
     for _ in range(simulations):
-        simulate(tree, line, n, max_plies, actions, seed)
+        simulate(tree, positions, n, max_plies, actions, seed)
     best = 0
     for e in range(1, nodes[0, 1]):
         if edges[e, 2] > edges[best, 2]:

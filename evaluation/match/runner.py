@@ -171,7 +171,7 @@ class _Match:
 
     async def play(self, job: _Job) -> PlayedGame:
         """One game; a player who fails has lost it."""
-        line = job.opening.line(self.game, self.settings.max_plies)
+        game_history = job.opening.game_history(self.game, self.settings.max_plies)
         order = (1, 0) if job.swapped else (0, 1)
         names = [self.players[one].name for one in order]
         seats: list[Seat] = []
@@ -179,7 +179,7 @@ class _Match:
         try:
             for side, one in enumerate(order):
                 seats.append(await _sit_down(self.players[one], job.seeds[one], side))
-            outcome, reason = await self._play_moves(line, seats)
+            outcome, reason = await self._play_moves(game_history, seats)
         except _Lost as lost:
             outcome, reason = (-1 if lost.side == 0 else 1), lost.reason
             failed, detail = names[lost.side], str(lost)
@@ -192,47 +192,47 @@ class _Match:
             job.opening.id,
             job.swapped,
             job.opening.start,
-            tuple(line.actions),
+            tuple(game_history.actions),
             outcome,
             reason,
-            line.ply,
+            game_history.ply,
             failed,
             detail,
         )
 
-    async def _play_moves(self, line: GameHistory, seats: Sequence[Seat]) -> tuple[int, str]:
+    async def _play_moves(self, game_history: GameHistory, seats: Sequence[Seat]) -> tuple[int, str]:
         """(outcome, reason) of the game played to its end."""
         judge = Judge(self.settings.adjudication)
         base = self.settings.clock.base if self.settings.clock else 0.0
         left = [base, base]
         while True:
-            reason = line.end_reason()
+            reason = game_history.end_reason()
             if reason is not None:
-                return line.outcome(), reason
-            judged = judge.verdict(line)
+                return game_history.outcome(), reason
+            judged = judge.verdict(game_history)
             if judged is not None:
                 return judged
-            side = line.side_to_move
-            choice = await self._choose(line, seats[side], side, left)
+            side = game_history.side_to_move
+            choice = await self._choose(game_history, seats[side], side, left)
             judge.heard(choice.value, side)
             try:
-                line.play(choice.action)
+                game_history.play(choice.action)
             except ValueError as error:
                 raise _Lost(FAILURE, side, str(error)) from error
 
-    async def _choose(self, line: GameHistory, seat: Seat, side: int, left: list[float]) -> Choice:
+    async def _choose(self, game_history: GameHistory, seat: Seat, side: int, left: list[float]) -> Choice:
         """The move of the side to move, with its clock running. Raises _Lost."""
         settings = self.settings.clock
         clock = Clock(left[side], settings.increment, left[1 - side]) if settings else None
         began = time.monotonic()
         try:
-            choice = await seat.choose(line, clock)
+            choice = await seat.choose(game_history, clock)
         except PlayerFailed as error:
             raise _Lost(FAILURE, side, str(error)) from error
         if settings is not None:
             left[side] -= time.monotonic() - began
             if left[side] < 0:
-                raise _Lost(TIME, side, f"{-left[side]:.2f} s over the time at ply {line.ply + 1}")
+                raise _Lost(TIME, side, f"{-left[side]:.2f} s over the time at ply {game_history.ply + 1}")
             left[side] += settings.increment
         return choice
 

@@ -21,7 +21,7 @@ from evaluation.match.compiled import kernels_for
 from evaluation.match.player import Choice, Clock, Seat
 from evaluation.match.rollout_kernel import Tree
 from games.game_history import GameHistory
-from games.spec import Game, Line
+from games.spec import Game, Positions
 
 T = TypeVar("T")
 
@@ -64,24 +64,24 @@ class ThinkingSeat:
         self._rng = rng
         self._threaded = threaded
 
-    async def choose(self, line: GameHistory, clock: Clock | None = None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         if not self._threaded:
-            return self._think(line, self._rng)
-        return await in_thread(lambda: self._think(line, self._rng))
+            return self._think(game_history, self._rng)
+        return await in_thread(lambda: self._think(game_history, self._rng))
 
     async def close(self) -> None:
         """Nothing to give back."""
 
 
-def random_think(line: GameHistory, rng: np.random.Generator) -> Choice:
+def random_think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
     """A legal action by lot."""
-    return Choice(int(rng.choice(line.legal_actions())))
+    return Choice(int(rng.choice(game_history.legal_actions())))
 
 
-def _with_room(line: GameHistory, plies: int) -> Line:
+def _with_room(game_history: GameHistory, plies: int) -> Positions:
     """The line's positions with room for `plies` more, a copy."""
-    buffer = np.zeros((line.ply + 1 + plies, line.game.state_words), np.uint64)
-    buffer[: line.ply + 1] = line.states
+    buffer = np.zeros((game_history.ply + 1 + plies, game_history.game.state_words), np.uint64)
+    buffer[: game_history.ply + 1] = game_history.states
     return buffer
 
 
@@ -89,10 +89,12 @@ def greedy_think(game: Game) -> Think:
     """Best after one ply, equals by lot (see `evaluation.match.greedy_kernel`)."""
     kernels = kernels_for(game.name)
 
-    def think(line: GameHistory, rng: np.random.Generator) -> Choice:
+    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
         actions, replies, spare = (np.zeros(game.max_legal, np.uint16) for _ in range(3))
         scores = np.zeros(game.max_legal, np.int64)
-        count = kernels.greedy_scores(_with_room(line, 2), line.ply + 1, actions, replies, spare, scores)
+        count = kernels.greedy_scores(
+            _with_room(game_history, 2), game_history.ply + 1, actions, replies, spare, scores
+        )
         best = np.flatnonzero(scores[:count] == scores[:count].max())
         return Choice(int(actions[rng.choice(best)]), simulations=int(count))
 
@@ -100,11 +102,11 @@ def greedy_think(game: Game) -> Think:
 
 
 def alphabeta(
-    game: Game, line: GameHistory, depth: int, root: npt.NDArray[np.uint16]
+    game: Game, game_history: GameHistory, depth: int, root: npt.NDArray[np.uint16]
 ) -> tuple[int, int, int]:
     """(best action of `root`, the first of equals; its value in the heuristic's units; positions seen)."""
     kernels = kernels_for(game.name)
-    depth = min(depth, line.max_plies - line.ply)
+    depth = min(depth, game_history.max_plies - game_history.ply)
     rows = depth + QUIESCENCE + 2
     stack = Stack(
         actions=np.zeros((rows, game.max_legal), np.uint16),
@@ -112,8 +114,10 @@ def alphabeta(
         frames=np.zeros((rows, FRAME), np.int64),
         seen=np.zeros(1, np.int64),
     )
-    buffer = _with_room(line, rows)
-    chosen, value = kernels.best_root(buffer, line.ply + 1, depth, line.max_plies, root, stack)
+    buffer = _with_room(game_history, rows)
+    chosen, value = kernels.best_root(
+        buffer, game_history.ply + 1, depth, game_history.max_plies, root, stack
+    )
     return int(root[chosen]), int(value), int(stack.seen[0])
 
 
@@ -121,8 +125,10 @@ def alphabeta_think(game: Game, depth: int) -> Think:
     """Best by a search `depth` plies deep plus quiescence; equals by lot."""
     kernels_for(game.name)
 
-    def think(line: GameHistory, rng: np.random.Generator) -> Choice:
-        action, value, seen = alphabeta(game, line, depth, rng.permutation(line.legal_actions()))
+    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+        action, value, seen = alphabeta(
+            game, game_history, depth, rng.permutation(game_history.legal_actions())
+        )
         return Choice(action, squashed(value), seen)
 
     return think
@@ -139,8 +145,8 @@ def rollout_think(game: Game, simulations: int) -> Think:
     """Most visited by UCT with random playouts; a new tree for every move."""
     kernels = kernels_for(game.name)
 
-    def think(line: GameHistory, rng: np.random.Generator) -> Choice:
-        room = max(1, line.max_plies - line.ply) + 1
+    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+        room = max(1, game_history.max_plies - game_history.ply) + 1
         tree = Tree(
             nodes=np.empty((simulations + 1, 3), np.int32),
             edges=np.empty(((simulations + 1) * game.max_legal, 4), np.int32),
@@ -150,9 +156,9 @@ def rollout_think(game: Game, simulations: int) -> Think:
         seed = rng.integers(1, 2**63, size=1, dtype=np.uint64)
         action, value = kernels.run_rollouts(
             tree,
-            _with_room(line, room),
-            line.ply + 1,
-            line.max_plies,
+            _with_room(game_history, room),
+            game_history.ply + 1,
+            game_history.max_plies,
             np.zeros(game.max_legal, np.uint16),
             seed,
             simulations,

@@ -39,9 +39,9 @@ class TruthSeat:
         self._player = player
         self._rng = rng
 
-    async def choose(self, line: GameHistory, clock: Clock | None = None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         async with self._player.lock:
-            return await in_thread(lambda: self._player.think(line, self._rng))
+            return await in_thread(lambda: self._player.think(game_history, self._rng))
 
     async def close(self) -> None:
         """Nothing to give back."""
@@ -59,13 +59,13 @@ def solver_think(game: Game) -> Think:
         raise Fatal(f"there is no solver for {game.name}; there is one for {have}", Exit.CONFIG)
     before = alphabeta_think(game, solution.depth) if solution.depth else None
 
-    def think(line: GameHistory, rng: np.random.Generator) -> Choice:
-        known = solution.probe(line.state)
+    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+        known = solution.probe(game_history.state)
         if known is not None:
             return Choice(int(rng.choice(sorted(known.keeps))), float(known.value))
         if before is None:
-            raise PlayerFailed(f"{game.notation.state_to_text(line.state)} is not solved")
-        return before(line, rng)
+            raise PlayerFailed(f"{game.notation.state_to_text(game_history.state)} is not solved")
+        return before(game_history, rng)
 
     return think
 
@@ -77,12 +77,11 @@ def tablebase_think(game: Game) -> Think:
     """
     table = table_of(game, "tablebase")
 
-    def think(line: GameHistory, rng: np.random.Generator) -> Choice:
-        known = table.probe(line.state)
+    def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
+        known = table.probe(game_history.state)
         if known is None:
-            raise PlayerFailed(
-                f"no endgame table for {game.notation.state_to_text(line.state)}; there are {table.covers}"
-            )
+            position = game.notation.state_to_text(game_history.state)
+            raise PlayerFailed(f"no endgame table for {position}; there are {table.covers}")
         return Choice(int(rng.choice(sorted(known.best))), float(known.value))
 
     return think

@@ -131,10 +131,10 @@ class UciSeat:
         self._engine: Engine | None = engine
         self._game_id = game_id
 
-    async def choose(self, line: GameHistory, clock: Clock | None = None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         if self._engine is None:
             raise PlayerFailed(f"{self._player.name} has failed in this game before")
-        board = board_of(line)
+        board = board_of(game_history)
         limit, patience = self._limit(clock, board.turn)
         try:
             async with asyncio.timeout(patience):
@@ -143,7 +143,7 @@ class UciSeat:
                 )
             if played.move is None:
                 raise PlayerFailed(f"{self._player.name} gave no move in {board.fen()}")
-            action = line.game.notation.action_from_text(line.state, played.move.uci())
+            action = game_history.game.notation.action_from_text(game_history.state, played.move.uci())
         except asyncio.CancelledError:
             self._drop()  # the match ends early, in the middle of a search
             raise
@@ -193,9 +193,9 @@ def kill(transport: asyncio.SubprocessTransport) -> None:
     transport.close()
 
 
-def board_of(line: GameHistory) -> chess.Board:
+def board_of(game_history: GameHistory) -> chess.Board:
     """A chess line as python-chess's board with its whole past."""
-    board = chess.Board(line.start or chess.STARTING_FEN)
-    for move in line.moves_text():
+    board = chess.Board(game_history.start or chess.STARTING_FEN)
+    for move in game_history.moves_text():
         board.push_uci(move)
     return board

@@ -50,10 +50,10 @@ class _BlendSeat:
         self._share = share
         self._rng = rng
 
-    async def choose(self, line: GameHistory, clock: Clock | None = None) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         if self._rng.random() < self._share:
-            return await self._inner.choose(line, clock)
-        return Choice(int(self._rng.choice(line.legal_actions())))
+            return await self._inner.choose(game_history, clock)
+        return Choice(int(self._rng.choice(game_history.legal_actions())))
 
     async def close(self) -> None:
         await self._inner.close()

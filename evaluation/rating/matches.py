@@ -49,8 +49,8 @@ class Matches:
         )
         games = await play_match(self._game, *players, openings, settings)
         score = counted(first, second, games)
-        line = f"{first} - {second}: +{score.wins} ={score.draws} -{score.losses}"
-        print(line, *_failures(games), sep="\n  ", file=sys.stderr, flush=True)
+        positions = f"{first} - {second}: +{score.wins} ={score.draws} -{score.losses}"
+        print(positions, *_failures(games), sep="\n  ", file=sys.stderr, flush=True)
         return score
 
     async def _player(self, name: str) -> Player:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from games.game_history import GameHistory, line_of
+from games.game_history import GameHistory, replay
 from games.knowledge import knowledge_of
 from games.spec import Game
 
@@ -38,9 +38,12 @@ def openings_of(game: Game) -> dict[str, tuple[int, ...]]:
     """Names and actions of the openings that are counted in a game."""
     named = knowledge_of(game).counted_openings
     if named:
-        return {name: tuple(line_of(game, "", moves.split()).actions) for name, moves in named.items()}
-    line = GameHistory(game)
-    texts = [(game.notation.action_to_text(line.state, int(a)), int(a)) for a in line.legal_actions()]
+        return {name: tuple(replay(game, "", moves.split()).actions) for name, moves in named.items()}
+    game_history = GameHistory(game)
+    texts = [
+        (game.notation.action_to_text(game_history.state, int(a)), int(a))
+        for a in game_history.legal_actions()
+    ]
     return {f"first move {text}": (action,) for text, action in texts}
 
 

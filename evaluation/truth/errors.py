@@ -79,17 +79,17 @@ def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> 
     player = 0 if first else 1
     counts: dict[bytes, tuple[int, int, int]] = {}
 
-    def walk(line: GameHistory) -> tuple[int, int, int]:
+    def walk(game_history: GameHistory) -> tuple[int, int, int]:
         """(won, drawn, lost) for the player, over all replies from here on."""
-        key = line.state.tobytes()
+        key = game_history.state.tobytes()
         if key not in counts:
-            if line.end_reason() is not None:
-                value = outcome_for_first_player(line.outcome(), player)
+            if game_history.end_reason() is not None:
+                value = outcome_for_first_player(game_history.outcome(), player)
                 counts[key] = int(value > 0), int(value == 0), int(value < 0)
             else:
-                own_turn = line.side_to_move == player
-                actions = [played[key]] if own_turn else line.legal_actions().tolist()
-                after = [walk(_after(line, action)) for action in actions]
+                own_turn = game_history.side_to_move == player
+                actions = [played[key]] if own_turn else game_history.legal_actions().tolist()
+                after = [walk(_after(game_history, action)) for action in actions]
                 won, drawn, lost = (sum(column) for column in zip(*after, strict=True))
                 counts[key] = won, drawn, lost
         return counts[key]
@@ -98,8 +98,8 @@ def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> 
     return TreeResult(won + drawn + lost, won, drawn, lost)
 
 
-def _after(line: GameHistory, action: int) -> GameHistory:
+def _after(game_history: GameHistory, action: int) -> GameHistory:
     """Another line that goes on from this one's position."""
-    after = GameHistory(line.game, line.game.notation.state_to_text(line.state))
+    after = GameHistory(game_history.game, game_history.game.notation.state_to_text(game_history.state))
     after.play(action)
     return after

@@ -43,7 +43,7 @@ def _trees(game: Game, rows: Sequence[Row], played: Sequence[int]) -> dict[str, 
     if not game.few_positions or len(rows) < len(rows_for(game)):
         return {}
     actions = {
-        Opening("", row.start, row.moves).line(game).state.tobytes(): action
+        Opening("", row.start, row.moves).game_history(game).state.tobytes(): action
         for row, action in zip(rows, played, strict=True)
     }
     return {

@@ -50,17 +50,17 @@ def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list
     ValueError if a record breaks the rules of the game."""
     found: dict[str, Mistakes] = {}
     for record in records:
-        line, ends = (
+        game_history, ends = (
             GameHistory(game, record.start, record.max_plies),
             np.cumsum(record.visited, dtype=np.int64),
         )
         for ply, action in enumerate(record.actions.tolist()):
-            known = solution.probe(line.state) if record.visited[ply] else None
+            known = solution.probe(game_history.state) if record.visited[ply] else None
             if known is not None:
                 here = slice(int(ends[ply]) - int(record.visited[ply]), int(ends[ply]))
                 mistakes = found.setdefault(known.group, Mistakes(known.group))
-                _add(mistakes, record, ply, here, known, line.side_to_move)
-            line.play(action)
+                _add(mistakes, record, ply, here, known, game_history.side_to_move)
+            game_history.play(action)
     order = [*solution.groups, *found]
     return sorted(found.values(), key=lambda mistakes: order.index(mistakes.group))
 

@@ -106,11 +106,13 @@ def queen_up(player: str) -> tuple[int, int]:
     rng = np.random.default_rng(11)
     openings: list[Opening] = []
     while len(openings) < PAIRS:
-        line = GameHistory(GAME, QUEEN_UP[len(openings) % 2])
-        while line.ply < OPENING_PLIES and line.end_reason() is None:
-            line.play(int(rng.choice(line.legal_actions())))
-        if line.end_reason() is None and abs(_lead(line)) >= LEAD:
-            openings.append(Opening(f"queen {len(openings)}", line.start, tuple(line.actions)))
+        game_history = GameHistory(GAME, QUEEN_UP[len(openings) % 2])
+        while game_history.ply < OPENING_PLIES and game_history.end_reason() is None:
+            game_history.play(int(rng.choice(game_history.legal_actions())))
+        if game_history.end_reason() is None and abs(_lead(game_history)) >= LEAD:
+            openings.append(
+                Opening(f"queen {len(openings)}", game_history.start, tuple(game_history.actions))
+            )
     played = contest.play(GAME, player, "random", openings, max_plies=MAX_PLIES)
     ahead = [one for one in played if _is_ahead(one)]
     return sum(one.outcome_for_a == 1 for one in ahead), len(ahead)
@@ -120,10 +122,10 @@ LEAD = 800
 """Centipawns: the queen is still worth having after the random moves."""
 
 
-def _lead(line: GameHistory) -> int:
+def _lead(game_history: GameHistory) -> int:
     """Material of the first player beyond the second's, centipawns."""
-    value = int(material(line.state))
-    return value if line.side_to_move == 0 else -value
+    value = int(material(game_history.state))
+    return value if game_history.side_to_move == 0 else -value
 
 
 def _is_ahead(game: PlayedGame) -> bool:
@@ -137,10 +139,10 @@ def material_positions(seed: int) -> list[GameHistory]:
     lines = []
     for game in contest.play(GAME, "random", "greedy", openings, seed=seed):
         for plies in range(8, len(game.actions), MATERIAL_EVERY):
-            line = GameHistory(GAME, game.start)
+            game_history = GameHistory(GAME, game.start)
             for action in game.actions[:plies]:
-                line.play(action)
-            lines.append(line)
+                game_history.play(action)
+            lines.append(game_history)
     return lines
 
 
@@ -151,22 +153,22 @@ def correlation(file: Path, lines: Sequence[GameHistory]) -> float:
         values = asyncio.run(_values(net, lines))
     finally:
         net.close()
-    amounts = [float(material(line.state)) for line in lines]
+    amounts = [float(material(game_history.state)) for game_history in lines]
     return float(np.corrcoef(values, amounts)[0, 1]) if np.std(values) > 0 else 0.0
 
 
 async def _values(net: LoadedNet, lines: Sequence[GameHistory]) -> list[float]:
     settings = play_settings(net, 1)
 
-    async def one(line: GameHistory) -> float:
+    async def one(game_history: GameHistory) -> float:
         tree = tree_for(GAME, settings, np.random.default_rng(0))
-        tree.reset(line.states[0])
-        for action in line.actions:
+        tree.reset(game_history.states[0])
+        for action in game_history.actions:
             tree.advance(action)
         answer = await evaluate(net.evaluator, LeafBatch.of(tree.root_leaf()))
         return float(answer.values[0])
 
-    return list(await asyncio.gather(*(one(line) for line in lines)))
+    return list(await asyncio.gather(*(one(game_history) for game_history in lines)))
 
 
 def _add_self_play(found: Judgement, parts: Sequence[Span]) -> None:

@@ -79,9 +79,9 @@ def conversions(player: str, rows: list[Row]) -> tuple[int, list[float]]:
     played = contest.play(GAME, player, "tablebase", openings, max_plies=MAX_PLIES)
     above = []
     for game in played:
-        line = GameHistory(GAME, game.start)
-        strong_first = line.side_to_move == 0
-        known = endings.probe(line.state)
+        game_history = GameHistory(GAME, game.start)
+        strong_first = game_history.side_to_move == 0
+        known = endings.probe(game_history.state)
         if game.swapped == strong_first or game.outcome_for_a != 1 or known is None:
             continue
         above.append((game.plies - known.plies) / 2)

@@ -16,7 +16,7 @@ from games.bits import ONE, ZERO, float_as_word
 from games.chess.ends import earlier_occurrences
 from games.chess.layout import CLOCK_MASK, CLOCK_SHIFT, EVERYWHERE, PLIES_MASK, PLIES_SHIFT, turned
 from games.jit import jit
-from games.spec import Line
+from games.spec import Positions
 
 PLANES_PER_POSITION = 14
 SCALAR_PLANES = 7
@@ -32,30 +32,30 @@ def _share(count: np.uint64, scale: np.float32) -> np.uint64:
 
 
 @jit
-def encode(line: Line, n: int, history: int, words: npt.NDArray[np.uint64]) -> None:
-    """Write the packed features of `line[n - 1]` with `history` positions (see `games.spec`)."""
-    flags = line[n - 1, 8]
+def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
+    """Write the packed features of `positions[n - 1]` with `history` positions (see `games.spec`)."""
+    flags = positions[n - 1, 8]
     side = flags & ONE
     at = 0
     for position in range(n - 1, n - 1 - history, -1):
         if position < 0:
-            words[at : at + PLANES_PER_POSITION] = ZERO
+            packed_features[at : at + PLANES_PER_POSITION] = ZERO
         else:
-            own = turned(line[position, np.uint64(6) + side], side)
-            other = turned(line[position, np.uint64(7) - side], side)
+            own = turned(positions[position, np.uint64(6) + side], side)
+            other = turned(positions[position, np.uint64(7) - side], side)
             for piece in range(6):
-                board = turned(line[position, piece], side)
-                words[at + piece] = board & own
-                words[at + 6 + piece] = board & other
-            earlier = earlier_occurrences(line, position + 1, 2)
-            words[at + 12] = EVERYWHERE if earlier >= 1 else ZERO
-            words[at + 13] = EVERYWHERE if earlier >= 2 else ZERO
+                board = turned(positions[position, piece], side)
+                packed_features[at + piece] = board & own
+                packed_features[at + 6 + piece] = board & other
+            earlier = earlier_occurrences(positions, position + 1, 2)
+            packed_features[at + 12] = EVERYWHERE if earlier >= 1 else ZERO
+            packed_features[at + 13] = EVERYWHERE if earlier >= 2 else ZERO
         at += PLANES_PER_POSITION
     own_rights, other_rights = flags >> (ONE + side + side), flags >> (np.uint64(3) - side - side)
-    words[at] = float_as_word(np.float32(side))
-    words[at + 1] = _share((flags >> PLIES_SHIFT) & PLIES_MASK, _PLIES_SCALE)
-    words[at + 2] = float_as_word(np.float32(own_rights & ONE))
-    words[at + 3] = float_as_word(np.float32((own_rights >> ONE) & ONE))
-    words[at + 4] = float_as_word(np.float32(other_rights & ONE))
-    words[at + 5] = float_as_word(np.float32((other_rights >> ONE) & ONE))
-    words[at + 6] = _share((flags >> CLOCK_SHIFT) & CLOCK_MASK, _CLOCK_SCALE)
+    packed_features[at] = float_as_word(np.float32(side))
+    packed_features[at + 1] = _share((flags >> PLIES_SHIFT) & PLIES_MASK, _PLIES_SCALE)
+    packed_features[at + 2] = float_as_word(np.float32(own_rights & ONE))
+    packed_features[at + 3] = float_as_word(np.float32((own_rights >> ONE) & ONE))
+    packed_features[at + 4] = float_as_word(np.float32(other_rights & ONE))
+    packed_features[at + 5] = float_as_word(np.float32((other_rights >> ONE) & ONE))
+    packed_features[at + 6] = _share((flags >> CLOCK_SHIFT) & CLOCK_MASK, _CLOCK_SCALE)

@@ -8,7 +8,7 @@ from games.bits import ONE, ZERO, count_ones, count_trailing_zeros
 from games.chess.attacks import attackers_of
 from games.chess.layout import CLOCK_MASK, CLOCK_SHIFT, SAME_POSITION_MASK, turned
 from games.jit import jit
-from games.spec import EndReason, Line, State
+from games.spec import EndReason, Positions, State
 
 END_REASONS = (
     EndReason("ongoing", 0),
@@ -69,27 +69,27 @@ def same_position(first: State, second: State) -> bool:
 
 
 @jit
-def earlier_occurrences(line: Line, n: int, enough: int) -> int:
-    """How often the position `line[n - 1]` stood on the line before; stops counting at `enough`.
+def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
+    """How often the position `positions[n - 1]` stood on the line before; stops counting at `enough`.
 
     Looks back to the last capture or pawn move only. A position cannot recur in less than four plies.
     """
     last = n - 1
-    clock = int((line[last, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
+    clock = int((positions[last, 8] >> CLOCK_SHIFT) & CLOCK_MASK)
     oldest = max(0, last - clock)
     found = 0
     earlier = last - 4
     while earlier >= oldest and found < enough:
-        if same_position(line[earlier], line[last]):
+        if same_position(positions[earlier], positions[last]):
             found += 1
         earlier -= 2
     return found
 
 
 @jit
-def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
     """`ONGOING` or why the game is over (see `games.spec`); in a search the second occurrence is a draw."""
-    state = line[n - 1]
+    state = positions[n - 1]
     if legal_count == 0:
         return CHECKMATE if in_check(state) else STALEMATE
     if insufficient_material(state):
@@ -97,4 +97,4 @@ def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
     if int((state[8] >> CLOCK_SHIFT) & CLOCK_MASK) >= FIFTY_MOVES_CLOCK:
         return FIFTY_MOVES
     enough = 1 if in_search else 2
-    return THREEFOLD_REPETITION if earlier_occurrences(line, n, enough) == enough else 0
+    return THREEFOLD_REPETITION if earlier_occurrences(positions, n, enough) == enough else 0

@@ -17,11 +17,12 @@ PROBES = (
 """Level; won for the side to move (White); lost for it; and what must be worth the same as KQK, for Black."""
 
 
-def material(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+def material(packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     """[n] material of the side to move less that of the other, in pawns.
 
-    words  uint64[n, feature words] as `games.chess.encoding` writes them: six planes of own men, six others
+    packed_features  uint64[n, feature_words] as `games.chess.encoding` writes them: six planes of own men,
+    six others
     """
-    men: npt.NDArray[np.float64] = np.bitwise_count(words[:, :12]).astype(np.float64)
+    men: npt.NDArray[np.float64] = np.bitwise_count(packed_features[:, :12]).astype(np.float64)
     balance: npt.NDArray[np.float64] = (men[:, :6] - men[:, 6:]) @ PAWNS
     return balance

@@ -39,7 +39,7 @@ from games.chess.attacks import (
 )
 from games.chess.layout import EN_PASSANT_MASK, EN_PASSANT_SHIFT, EVERYWHERE, turned
 from games.jit import jit
-from games.spec import Line
+from games.spec import Positions
 
 Actions = npt.NDArray[np.uint16]
 
@@ -215,9 +215,9 @@ def _write_en_passant(file: np.uint64, captors: np.uint64, actions: Actions, cou
 
 
 @jit
-def legal_actions(line: Line, n: int, actions: Actions) -> int:
-    """Write the legal actions of `line[n - 1]` and return how many there are (see `games.spec`)."""
-    state = line[n - 1]
+def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
+    """Write the legal actions of `positions[n - 1]` and return how many there are (see `games.spec`)."""
+    state = positions[n - 1]
     flags = state[8]
     side = flags & ONE
     own, foe = turned(state[np.uint64(6) + side], side), turned(state[np.uint64(7) - side], side)

@@ -62,7 +62,7 @@ def _action_of_squares(state: State, text: str) -> int:
     return int(ACTION_OF[origin * 64 + target])
 
 
-def draw(state: State) -> str:
+def render(state: State) -> str:
     """The board with White below, upper case White, and who is to move."""
     letters = piece_letters(state)
     rows = [
@@ -78,7 +78,7 @@ NOTATION = Notation(
     state_to_text=state_to_fen,
     action_to_text=action_to_uci,
     action_from_text=action_from_uci,
-    draw=draw,
+    render=render,
 )
 
 __all__ = ["NOTATION", "START_FEN", "legal_list"]

@@ -22,8 +22,8 @@ def probe(state: State) -> Known | None:
     here = endings.probe(state)
     if here is None:
         return None
-    line, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
-    count = GAME.rules.legal_actions(line, 1, legal)
+    positions, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
+    count = GAME.rules.legal_actions(positions, 1, legal)
     after = {int(action): _after(state, int(action)) for action in legal[:count]}
     keeps = frozenset(action for action, one in after.items() if one.value == here.value)
     hurry = min if here.value > 0 else max
@@ -82,8 +82,8 @@ def _ending_rows(
 
 def row_of(group: str, state: State) -> Row | None:
     """The truth of a position that a table knows; None if the game is over there."""
-    line, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
-    if GAME.rules.end_reason(line, 1, GAME.rules.legal_actions(line, 1, legal), False):
+    positions, legal = state.reshape(1, -1), np.zeros(GAME.max_legal, np.uint16)
+    if GAME.rules.end_reason(positions, 1, GAME.rules.legal_actions(positions, 1, legal), False):
         return None
     known = probe(state)
     if known is None:

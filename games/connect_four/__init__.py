@@ -13,7 +13,7 @@ import numpy.typing as npt
 from games import small
 from games.bits import ONE, ZERO, count_ones
 from games.jit import jit
-from games.spec import EndReason, Game, Line, Rules, State, Symmetry
+from games.spec import EndReason, Game, Positions, Rules, State, Symmetry
 
 if TYPE_CHECKING:
     from games.knowledge import Knowledge
@@ -45,8 +45,8 @@ def side_to_move(state: State) -> int:
 
 
 @jit
-def legal_actions(line: Line, n: int, actions: npt.NDArray[np.uint16]) -> int:
-    top = (line[n - 1, 0] | line[n - 1, 1]) >> _TOP_ROW
+def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
+    top = (positions[n - 1, 0] | positions[n - 1, 1]) >> _TOP_ROW
     count = 0
     for col in range(COLS):
         if not (top >> np.uint64(col)) & ONE:
@@ -81,8 +81,8 @@ def has_four(stones: int) -> bool:
 
 
 @jit
-def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
-    if has_four(line[n - 1, 1]):
+def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+    if has_four(positions[n - 1, 1]):
         return FOUR_MADE
     return BOARD_FULL if legal_count == 0 else 0
 

@@ -67,12 +67,12 @@ def generate(
     seen = {key_of(states_of(row.moves)[-1]) for row in apart_from}
     solver, rng = Solver(GENERATOR_BITS), np.random.default_rng([seed, 4])
     while any(len(rows) < per_phase for rows in taken.values()):
-        line = _game(solver, rng)
+        positions = _game(solver, rng)
         for phase, (fewest, most) in PHASES.items():
-            plies = range(fewest, min(most, len(line) - 1) + 1)
+            plies = range(fewest, min(most, len(positions) - 1) + 1)
             if len(taken[phase]) == per_phase or not plies:
                 continue
-            row = _label(solver, phase, line[: int(rng.choice(plies))], seen)
+            row = _label(solver, phase, positions[: int(rng.choice(plies))], seen)
             if row is None or (not row.matters and quiet[phase] >= per_phase // 2):
                 continue
             quiet[phase] += not row.matters

@@ -36,7 +36,7 @@ class Text:
     board: Board
 
     def notation(self) -> Notation:
-        return Notation(self.state_from, self.text_of, self.move_of, self.action_from, self.draw)
+        return Notation(self.state_from, self.text_of, self.move_of, self.action_from, self.render)
 
     def parts(self, state: State) -> tuple[int, int, int, int]:
         """(drawn edges, the first player's boxes, the second's, whose turn), edges and boxes as bits."""
@@ -115,7 +115,7 @@ class Text:
             raise ValueError(f"{text.strip()!r} is no edge that can be drawn here; there are {listed}")
         return legal[text.strip()]
 
-    def draw(self, state: State) -> str:
+    def render(self, state: State) -> str:
         """The board with the names of the dots, the boxes' owners, and who is to move."""
         lines = []
         for y in range(2 * self.board.rows, -1, -1):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from games.bits import ONE, ZERO, count_ones, float_as_word
 from games.dots_and_boxes.board import Board
 from games.jit import Unbound, kernel, signed
-from games.spec import Line, State
+from games.spec import Positions, State
 from games.stubs import Actions, Words
 
 EDGE_WORDS, BOX_WORDS = Unbound(), Unbound()
@@ -64,11 +64,11 @@ def owned(state: State, side: int) -> int:
 
 
 @kernel
-def legal_actions(line: Line, n: int, actions: Actions) -> int:
+def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
     """Edges that are not drawn, ascending."""
     count = 0
     for edge in range(len(EDGE_BOXES)):
-        if not has(line[n - 1], 0, edge):
+        if not has(positions[n - 1], 0, edge):
             actions[count] = edge
             count += 1
     return count
@@ -101,11 +101,11 @@ def play(parent: State, action: int, child: State) -> None:
 
 
 @kernel
-def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
     """The game is over when all edges are drawn."""
     if legal_count > 0:
         return ONGOING
-    state = line[n - 1]
+    state = positions[n - 1]
     side = side_to_move(state)
     own, other = owned(state, side), owned(state, 1 - side)
     if own == other:
@@ -114,26 +114,26 @@ def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
 
 
 @kernel
-def encode(line: Line, n: int, history: int, words: Words) -> None:
+def encode(positions: Positions, n: int, history: int, packed_features: Words) -> None:
     """PLANES_PER_POSITION planes a position, newest first, then SCALAR_PLANES numbers."""
-    side = side_to_move(line[n - 1])
+    side = side_to_move(positions[n - 1])
     boxes = len(BOX_EDGES)
     for word in range(PLANES_PER_POSITION * BOX_WORDS * history):
-        words[word] = ZERO
+        packed_features[word] = ZERO
     for back in range(min(history, n)):
-        state = line[n - 1 - back]
+        state = positions[n - 1 - back]
         first = back * PLANES_PER_POSITION * BOX_WORDS
         for box in range(boxes):
             for direction in range(4):
                 if has(state, 0, BOX_EDGES[box, direction]):
-                    put(words, first + direction * BOX_WORDS, box)
+                    put(packed_features, first + direction * BOX_WORDS, box)
         for word in range(BOX_WORDS):
-            words[first + 4 * BOX_WORDS + word] = state[EDGE_WORDS + side * BOX_WORDS + word]
-            words[first + 5 * BOX_WORDS + word] = state[EDGE_WORDS + (1 - side) * BOX_WORDS + word]
-    lead = owned(line[n - 1], side) - owned(line[n - 1], 1 - side)
+            packed_features[first + 4 * BOX_WORDS + word] = state[EDGE_WORDS + side * BOX_WORDS + word]
+            packed_features[first + 5 * BOX_WORDS + word] = state[EDGE_WORDS + (1 - side) * BOX_WORDS + word]
+    lead = owned(positions[n - 1], side) - owned(positions[n - 1], 1 - side)
     last = PLANES_PER_POSITION * BOX_WORDS * history
-    words[last] = float_as_word(np.float32(1 - side))
-    words[last + 1] = float_as_word(np.float32(lead + boxes) / np.float32(2 * boxes))
+    packed_features[last] = float_as_word(np.float32(1 - side))
+    packed_features[last + 1] = float_as_word(np.float32(lead + boxes) / np.float32(2 * boxes))
 
 
 def bindings(board: Board) -> list[tuple[Any, Any]]:

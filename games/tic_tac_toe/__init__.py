@@ -13,7 +13,7 @@ import numpy.typing as npt
 from games import small
 from games.bits import ONE, ZERO
 from games.jit import jit
-from games.spec import EndReason, Game, Line, Rules, State
+from games.spec import EndReason, Game, Positions, Rules, State
 
 if TYPE_CHECKING:
     from games.knowledge import Knowledge
@@ -38,8 +38,8 @@ def side_to_move(state: State) -> int:
 
 
 @jit
-def legal_actions(line: Line, n: int, actions: npt.NDArray[np.uint16]) -> int:
-    taken = line[n - 1, 0] | line[n - 1, 1]
+def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
+    taken = positions[n - 1, 0] | positions[n - 1, 1]
     count = 0
     for cell in range(CELLS):
         if not (taken >> np.uint64(cell)) & ONE:
@@ -65,8 +65,8 @@ def has_line(stones: int) -> bool:
 
 
 @jit
-def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
-    if has_line(line[n - 1, 1]):
+def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+    if has_line(positions[n - 1, 1]):
         return LINE_MADE
     return BOARD_FULL if legal_count == 0 else 0
 

@@ -50,9 +50,9 @@ def key_of(state: State) -> Key:
 def _solve(state: State, moves: tuple[int, ...], tree: dict[Key, Solved]) -> int:
     key = key_of(state)
     if key not in tree:
-        line, legal = state.reshape(1, -1), np.zeros(CELLS, np.uint16)
-        count = GAME.rules.legal_actions(line, 1, legal)
-        reason = GAME.rules.end_reason(line, 1, count, False)
+        positions, legal = state.reshape(1, -1), np.zeros(CELLS, np.uint16)
+        count = GAME.rules.legal_actions(positions, 1, legal)
+        reason = GAME.rules.end_reason(positions, 1, count, False)
         if reason:
             tree[key] = Solved(GAME.end_reasons[reason].value, moves, {}, ())
         else:

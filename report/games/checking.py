@@ -19,17 +19,17 @@ def fault_of(game: Game, stored: Stored) -> str | None:
 
 def _against_the_rules(game: Game, record: GameRecord) -> str | None:
     try:
-        line = GameHistory(game, record.start, record.max_plies)
+        game_history = GameHistory(game, record.start, record.max_plies)
     except ValueError as error:
         return f"start position {record.start!r}: {error}"
-    side = line.side_to_move
+    side = game_history.side_to_move
     for ply, action in enumerate(record.actions.tolist()):
         try:
-            side = line.side_to_move
-            line.play(action)
+            side = game_history.side_to_move
+            game_history.play(action)
         except ValueError as error:
             return f"ply {ply}: {error}"
-    reason, outcome = line.end_reason(), line.outcome()
+    reason, outcome = game_history.end_reason(), game_history.outcome()
     if reason is None and record.reason == RESIGNATION:
         reason, outcome = RESIGNATION, outcome_for_first_player(-1, side)
     if reason != record.reason:

@@ -81,8 +81,8 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
 
 def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRecord) -> str:
     """A game as PGN. ValueError if it breaks the rules."""
-    line = GameHistory(game, record.start, record.max_plies)
-    moves = [(ply.move, comment(ply)) for ply in plies(game, record, line)]
+    game_history = GameHistory(game, record.start, record.max_plies)
+    moves = [(ply.move, comment(ply)) for ply in plies(game, record, game_history)]
     return write({name: text for name, text in headers.items() if name != "Start"}, record.start, moves, "")
 
 
@@ -91,9 +91,9 @@ def as_text(game: Game, headers: dict[str, str], record: GameRecord) -> str:
     breaks the rules."""
     lines = [f'[{name} "{text}"]' for name, text in {"Game": game.name, **headers}.items()]
     lines.append("")
-    line = GameHistory(game, record.start, record.max_plies)
+    game_history = GameHistory(game, record.start, record.max_plies)
     number, before = 0, 1
-    for ply in plies(game, record, line):
+    for ply in plies(game, record, game_history):
         number += ply.side < before or number == 0
         before = ply.side
         lines.append(f"{number}{'...' if ply.side else '.'} {ply.move} {{{comment(ply)}}}")

@@ -35,8 +35,9 @@ class Ply:
     """Plies that simulations went down, mean and most."""
 
 
-def plies(game: Game, record: GameRecord, line: GameHistory) -> Iterator[Ply]:
-    """Plays the record on `line`; a ply comes after its move was played. ValueError if it breaks a rule."""
+def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator[Ply]:
+    """Plays the record on `game_history`; a ply comes after its move was played. ValueError if it breaks a
+    rule."""
     ends = np.cumsum(record.visited, dtype=np.int64).tolist()
     begins = [0, *ends]
     for index, action in enumerate(record.actions.tolist()):
@@ -45,14 +46,14 @@ def plies(game: Game, record: GameRecord, line: GameHistory) -> Iterator[Ply]:
             zip(record.visit_actions[begin:end].tolist(), record.visits[begin:end].tolist(), strict=True)
         )
         side, state, order = (
-            line.side_to_move,
-            line.state,
+            game_history.side_to_move,
+            game_history.state,
             sorted(visits, key=lambda action: (-visits[action], action)),
         )
         try:
             move = game.notation.action_to_text(state, action)
             most = tuple((game.notation.action_to_text(state, one), visits[one]) for one in order)
-            line.play(action)
+            game_history.play(action)
         except (ValueError, IndexError) as error:
             raise ValueError(f"ply {index}: {error}") from error
         value, played = float(record.root_values[index]), visits.get(action, 0)

@@ -23,13 +23,13 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
     yield f"{record.simulations} simulations a move; played by {player} in {record.seconds:.1f} s"
     yield "value: of the root after search, for the side that moves; prior: the network's own, before it"
     yield "visits: of the move played, of all; KL: of the search from the policy, nats"
-    line = GameHistory(game, record.start, record.max_plies)
-    yield from ("", game.notation.draw(line.state), "")
+    game_history = GameHistory(game, record.start, record.max_plies)
+    yield from ("", game.notation.render(game_history.state), "")
     yield f"{'ply':>4}  {'move':6} {'value':>7} {'prior':>7} {'KL':>6}  {'visits':>11}  most visited"
-    for number, ply in enumerate(plies(game, record, line), 1):
+    for number, ply in enumerate(plies(game, record, game_history), 1):
         yield _ply_line(number, ply)
         if number == record.plies or (boards and number % boards == 0):
-            yield from ("", game.notation.draw(line.state), "")
+            yield from ("", game.notation.render(game_history.state), "")
     yield f"{RESULTS.get(record.outcome, '?')} {record.reason}"
 
 

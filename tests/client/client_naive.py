@@ -21,13 +21,13 @@ def visits_of(record: GameRecord) -> list[dict[int, int]]:
 def verify(record: GameRecord) -> None:
     """Replay and check everything a record claims; AssertionError where it is wrong."""
     game = get_game(record.game)
-    line = np.zeros((record.plies + 1, game.state_words), np.uint64)
-    line[0] = game.notation.state_from_text(record.start)
+    positions = np.zeros((record.plies + 1, game.state_words), np.uint64)
+    positions[0] = game.notation.state_from_text(record.start)
     legal = np.zeros(game.max_legal, np.uint16)
     kept, after_pruned = 0, False
     for ply, (action, visits) in enumerate(zip(record.actions.tolist(), visits_of(record), strict=True)):
-        count = game.rules.legal_actions(line, ply + 1, legal)
-        assert game.rules.end_reason(line, ply + 1, count, False) == 0, "played on after the end"
+        count = game.rules.legal_actions(positions, ply + 1, legal)
+        assert game.rules.end_reason(positions, ply + 1, count, False) == 0, "played on after the end"
         actions = legal[:count].tolist()
         assert set(visits) <= set(actions)
         total, most = sum(visits.values()), record.simulations + (kept or 1) - 1
@@ -45,15 +45,15 @@ def verify(record: GameRecord) -> None:
             assert flags == 0 or action in visits
         after_pruned = bool(flags & PRUNED_TARGET)
         kept = 0 if flags & IMPROVED_POLICY else most if after_pruned else visits.get(action, 0)
-        game.rules.play(line[ply], action, line[ply + 1])
-    _verify_end(record, line)
+        game.rules.play(positions[ply], action, positions[ply + 1])
+    _verify_end(record, positions)
     assert (np.abs(record.root_values) <= 1).all()
 
 
-def _verify_end(record: GameRecord, line: np.ndarray) -> None:
+def _verify_end(record: GameRecord, positions: np.ndarray) -> None:
     game = get_game(record.game)
-    count = game.rules.legal_actions(line, record.plies + 1, np.zeros(game.max_legal, np.uint16))
-    reason = game.end_reasons[game.rules.end_reason(line, record.plies + 1, count, False)]
+    count = game.rules.legal_actions(positions, record.plies + 1, np.zeros(game.max_legal, np.uint16))
+    reason = game.end_reasons[game.rules.end_reason(positions, record.plies + 1, count, False)]
     first_player_moves_next = record.plies % 2 == 0
     assert record.reason == (reason.name if reason.name != "ongoing" else "ply_cap")
     assert record.outcome == (reason.value if first_player_moves_next else -reason.value)

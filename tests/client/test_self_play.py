@@ -216,9 +216,9 @@ def test_the_cap_on_plies_makes_a_draw() -> None:
 def test_a_game_may_start_from_a_given_position() -> None:
     """The record names the start, and the replay begins there."""
     game = get_game("tic_tac_toe")
-    line = np.zeros((2, game.state_words), np.uint64)
-    game.rules.play(line[0], 4, line[1])
-    text = game.notation.state_to_text(line[1])
+    positions = np.zeros((2, game.state_words), np.uint64)
+    game.rules.play(positions[0], 4, positions[1])
+    text = game.notation.state_to_text(positions[1])
     record = play("tic_tac_toe", 0, start=text)
     assert record.start == text
     assert 4 not in record.actions

@@ -19,7 +19,7 @@ from engine.analysis.requests import Request
 from engine.analysis.service import Service
 from engine.nets import load_net
 from games import GAME_NAMES, get_game
-from games.game_history import GameHistory, line_of
+from games.game_history import GameHistory, replay
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from search.evaluator import LocalEvaluator
@@ -37,10 +37,10 @@ def positions(name: str, count: int, seed: int = 0) -> list[list[str]]:
     game, rng, found = get_game(name), np.random.default_rng(seed), []
     while len(found) < count:
         record = random_game(game, rng)
-        line = GameHistory(game)
+        game_history = GameHistory(game)
         for action in record.actions[: int(rng.integers(0, min(60, record.plies)))]:
-            line.play(int(action))
-        found.append(line.moves_text())
+            game_history.play(int(action))
+        found.append(game_history.moves_text())
     return found
 
 
@@ -55,13 +55,13 @@ def direct(name: str, moves: list[str], simulations: int) -> dict[str, int]:
         max_plies=game.max_plies + len(moves),
     )
     tree = tree_for(game, resolve(wanted, game), np.random.default_rng(1))
-    line = line_of(game, "", moves)
-    tree.reset(line.states[0])
-    for action in line.actions:
+    game_history = replay(game, "", moves)
+    tree.reset(game_history.states[0])
+    for action in game_history.actions:
         tree.advance(action)
     result = asyncio.run(search(tree, SearchPool(tree.forest, net.evaluator)))
     net.close()
-    texts = [game.notation.action_to_text(line.state, int(action)) for action in result.actions]
+    texts = [game.notation.action_to_text(game_history.state, int(action)) for action in result.actions]
     return dict(zip(texts, result.visits.tolist(), strict=True))
 
 
@@ -77,7 +77,7 @@ def test_a_position_among_many_is_answered_as_a_search_of_its_own(name: str) -> 
         assert answer["visits"] == expected
         assert expected[answer["best"]] == max(expected.values())
         assert answer["pv"][0] == answer["best"]
-        assert line_of(get_game(name), "", lines[number] + answer["pv"]).ply > len(lines[number])
+        assert replay(get_game(name), "", lines[number] + answer["pv"]).ply > len(lines[number])
 
 
 def without_time(answers: list[Any]) -> dict[Any, Any]:
@@ -134,10 +134,10 @@ def test_a_game_longer_than_in_self_play_is_analysed() -> None:
     game = get_game("chess")
     records = (random_game(game, np.random.default_rng(seed), max_plies=600) for seed in range(1000))
     record = next(record for record in records if record.plies > game.max_plies + 2)
-    line = GameHistory(game, max_plies=1000)
+    game_history = GameHistory(game, max_plies=1000)
     for action in record.actions[: game.max_plies + 1]:
-        line.play(int(action))
-    (answer,) = analysed("chess", [{"id": 1, "moves": line.moves_text(), "simulations": 4}])
+        game_history.play(int(action))
+    (answer,) = analysed("chess", [{"id": 1, "moves": game_history.moves_text(), "simulations": 4}])
     assert sum(answer["visits"].values()) == 4
 
 

@@ -105,10 +105,10 @@ def test_players_truth_and_analysis_make_the_search_that_is_named() -> None:
 
     async def seat_choice(search: SelfPlaySettings, moves: tuple[int, ...]) -> int:
         seat = await NetPlayer("one", net, 12, search=search).sit_down(0)
-        line = GameHistory(GAME)
+        game_history = GameHistory(GAME)
         for move in moves:
-            line.play(move)
-        return (await seat.choose(line)).action
+            game_history.play(move)
+        return (await seat.choose(game_history)).action
 
     async def analysed(moves: tuple[int, ...]) -> int:
         answer = await analyst.answer(Request(1, "", tuple(str(move + 1) for move in moves), 12))

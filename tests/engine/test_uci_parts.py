@@ -28,8 +28,8 @@ from games import get_game
         ("go searchmoves e2e4 d2d4 nodes 7 infinite", Go(("e2e4", "d2d4"), nodes=7, infinite=True)),
     ],
 )
-def test_lines_are_read_as_the_protocol_says(line, command):
-    assert parse(line) == command
+def test_lines_are_read_as_the_protocol_says(positions, command):
+    assert parse(positions) == command
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_lines_are_read_as_the_protocol_says(line, command):
         "setoption x",
     ],
 )
-def test_a_line_that_means_nothing_is_refused_with_a_reason(line):
+def test_a_line_that_means_nothing_is_refused_with_a_reason(positions):
     with pytest.raises(BadCommand, match=r"\w+"):
-        parse(line)
+        parse(positions)
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 30))
@@ -130,19 +130,19 @@ def test_wdl_sums_to_a_thousand_and_has_the_value(value, draw):
 def test_a_position_that_extends_the_last_one_goes_on_and_a_bad_one_changes_nothing():
     board = Board(get_game("chess"))
     board.set(Position("", ("e2e4",)))
-    first = board.line
+    first = board.game_history
     board.set(Position("", ("e2e4", "e7e5")))
-    assert board.line is first
+    assert board.game_history is first
     for bad in (Position("", ("e2e4", "e7e5", "e1e3")), Position("nonsense", ()), Position("", ("e2e5",))):
         with pytest.raises(ValueError, match=r"\w+"):
             board.set(bad)
-    assert board.line.moves_text() == ["e2e4", "e7e5"]
+    assert board.game_history.moves_text() == ["e2e4", "e7e5"]
     board.set(Position("", ("e2e4", "e7e5", "g1f3")))
-    assert board.line.moves_text() == ["e2e4", "e7e5", "g1f3"]
+    assert board.game_history.moves_text() == ["e2e4", "e7e5", "g1f3"]
 
 
 def test_a_game_goes_on_after_a_draw_that_nobody_claims():
     board = Board(get_game("chess"))
     board.set(Position("", ("g1f3", "g8f6", "f3g1", "f6g8") * 30))
-    assert board.line.ply == 120
-    assert len(board.line.legal_actions()) == 20
+    assert board.game_history.ply == 120
+    assert len(board.game_history.legal_actions()) == 20

@@ -21,9 +21,9 @@ def minimax(
     game: Game, states: list[np.ndarray], ply: int, depth: int, evaluate: Evaluate, noisy: Noisy
 ) -> int:
     """Value of the last state, `ply` plies below the root; below depth 0 noisy moves only, or none at all."""
-    actions, line = np.zeros(game.max_legal, np.uint16), np.array(states)
-    count = game.rules.legal_actions(line, len(states), actions)
-    reason = game.rules.end_reason(line, len(states), count, True)
+    actions, positions = np.zeros(game.max_legal, np.uint16), np.array(states)
+    count = game.rules.legal_actions(positions, len(states), actions)
+    reason = game.rules.end_reason(positions, len(states), count, True)
     if reason:
         return game.end_reasons[reason].value * (WIN - ply)
     legal = [int(action) for action in actions[:count]]
@@ -102,9 +102,9 @@ def greedy_score(game: Game, states: list[np.ndarray], action: int) -> int:
 
 def end_of(game: Game, states: list[np.ndarray]) -> tuple[int | None, list[int]]:
     """(value of the last state for its side to move, None while the game goes on; its legal actions)."""
-    actions, line = np.zeros(game.max_legal, np.uint16), np.array(states)
-    count = game.rules.legal_actions(line, len(states), actions)
-    reason = game.rules.end_reason(line, len(states), count, False)
+    actions, positions = np.zeros(game.max_legal, np.uint16), np.array(states)
+    count = game.rules.legal_actions(positions, len(states), actions)
+    reason = game.rules.end_reason(positions, len(states), count, False)
     return game.end_reasons[reason].value if reason else None, actions[:count].tolist()
 
 

@@ -26,9 +26,9 @@ def test_openings_lead_to_different_positions_and_begin_with_the_book() -> None:
     """Tic-tac-toe has fewer after two plies than 200, and goes on with a third."""
     for game, count in ((TIC, 200), (FOUR, 60), (CHESS, 45)):
         openings = gate_openings(game, count, seed=1)
-        lines = [one.line(game) for one in openings]
-        assert len({line.state.tobytes() for line in lines}) == len(openings) == count
-        assert all(line.end_reason() is None for line in lines)
+        lines = [one.game_history(game) for one in openings]
+        assert len({game_history.state.tobytes() for game_history in lines}) == len(openings) == count
+        assert all(game_history.end_reason() is None for game_history in lines)
     assert openings[0].id == "Ruy Lopez"
     assert gate_openings(FOUR, 20, seed=1) != gate_openings(FOUR, 20, seed=2)
 
@@ -78,10 +78,10 @@ def test_a_player_of_the_gate_plays_the_same_whatever_the_seed() -> None:
         player = NetPlayer("x", net, settings.simulations, net.close, settings)
 
         async def moves(seed: int, player: NetPlayer = player) -> list[int]:
-            line, seat = GameHistory(TIC), await player.sit_down(seed)
-            while line.end_reason() is None:
-                line.play((await seat.choose(line)).action)
-            return line.actions
+            game_history, seat = GameHistory(TIC), await player.sit_down(seed)
+            while game_history.end_reason() is None:
+                game_history.play((await seat.choose(game_history)).action)
+            return game_history.actions
 
         games = [asyncio.run(moves(seed)) for seed in (1, 2)]
         assert games[0] == games[1]

@@ -27,7 +27,7 @@ from evaluation.match.player import Choice, PlayerFailed
 from evaluation.match.players import make_player
 from evaluation.match.search_players import alphabeta
 from games import get_game
-from games.game_history import GameHistory, line_of
+from games.game_history import GameHistory, replay
 from games.spec import Game, outcome_for_first_player
 from runtime.exits import Exit, Fatal
 
@@ -43,14 +43,14 @@ CHESS_POSITIONS = (
 )
 
 
-def chosen(game: Game, spec: str, line: GameHistory, seed: int = 0) -> Choice:
+def chosen(game: Game, spec: str, game_history: GameHistory, seed: int = 0) -> Choice:
     """The move of a player made from `spec`."""
 
     async def play() -> Choice:
         player = make_player(spec, game)
         seat = await player.sit_down(seed)
         try:
-            return await seat.choose(line)
+            return await seat.choose(game_history)
         finally:
             await seat.close()
             await player.close()
@@ -59,16 +59,16 @@ def chosen(game: Game, spec: str, line: GameHistory, seed: int = 0) -> Choice:
 
 
 def assert_same_as_minimax(
-    line: GameHistory, depth: int, evaluate: Callable[..., int], noisy: Callable[..., bool]
+    game_history: GameHistory, depth: int, evaluate: Callable[..., int], noisy: Callable[..., bool]
 ) -> None:
-    game, legal = line.game, line.legal_actions()
-    action, value, _ = alphabeta(game, line, depth, legal)
+    game, legal = game_history.game, game_history.legal_actions()
+    action, value, _ = alphabeta(game, game_history, depth, legal)
     values = {}
     for one in legal:
-        child = np.zeros_like(line.state)
-        game.rules.play(line.state, one, child)
-        value_after = minimax(game, [*line.states, child], 1, depth - 1, evaluate, noisy)
-        values[int(one)] = value_after if same_mover(game, line.state, child) else -value_after
+        child = np.zeros_like(game_history.state)
+        game.rules.play(game_history.state, one, child)
+        value_after = minimax(game, [*game_history.states, child], 1, depth - 1, evaluate, noisy)
+        values[int(one)] = value_after if same_mover(game, game_history.state, child) else -value_after
     assert value == max(values.values()) == values[action]
 
 
@@ -81,21 +81,24 @@ def test_chess_alphabeta_finds_what_plain_minimax_finds(fen: str, depth: int) ->
 def test_small_games_alphabeta_finds_what_plain_minimax_finds(name: str, depth: int, plies: int) -> None:
     game = get_game(name)
     for opening in random_openings(game, 3, plies, seed=3):
-        assert_same_as_minimax(opening.line(game), depth, windows_value, never)
+        assert_same_as_minimax(opening.game_history(game), depth, windows_value, never)
 
 
 def twice_lines() -> list[tuple[GameHistory, int]]:
     """Positions of random games in which players move twice, and what each is worth to the side to move."""
     found = []
     for playout in playouts(TWICE.name):
-        line, twin = GameHistory(TWICE), naive_game(TWICE.name)
+        game_history, twin = GameHistory(TWICE), naive_game(TWICE.name)
         for action in playout.actions:
-            line.play(action)
+            game_history.play(action)
             twin.play(action)
             if twin.end() is None:
                 outcome = twice_outcome(tuple(twin.boards[-1]), twin.mover)
                 found.append(
-                    (line_of(TWICE, "", line.moves_text()), outcome_for_first_player(outcome, twin.mover))
+                    (
+                        replay(TWICE, "", game_history.moves_text()),
+                        outcome_for_first_player(outcome, twin.mover),
+                    )
                 )
     return found
 
@@ -103,25 +106,30 @@ def twice_lines() -> list[tuple[GameHistory, int]]:
 def test_alphabeta_knows_whose_move_it_is() -> None:
     """Where players move twice, a search to the end finds the value of retrograde analysis, and one of three
     plies what plain minimax finds."""
-    for line, value in twice_lines():
-        assert np.sign(alphabeta(TWICE, line, 8, line.legal_actions())[1]) == value
-        assert_same_as_minimax(line, 3, nothing, never)
+    for game_history, value in twice_lines():
+        assert np.sign(alphabeta(TWICE, game_history, 8, game_history.legal_actions())[1]) == value
+        assert_same_as_minimax(game_history, 3, nothing, never)
 
 
 def test_rollouts_and_greedy_know_whose_move_it_is() -> None:
     """Few empty cells are seen to the end by rollouts; greedy thinks one move ahead, as its twin does."""
     kernels = kernels_for(TWICE.name)
-    for line, value in twice_lines():
-        if len(line.legal_actions()) <= 4:
-            assert np.round(chosen(TWICE, "rollouts:4000", line).value or 0) == value
+    for game_history, value in twice_lines():
+        if len(game_history.legal_actions()) <= 4:
+            assert np.round(chosen(TWICE, "rollouts:4000", game_history).value or 0) == value
         states, actions, scores = (
-            np.zeros((line.ply + 3, 3), np.uint64),
+            np.zeros((game_history.ply + 3, 3), np.uint64),
             np.zeros(8, np.uint16),
             np.zeros(8, np.int64),
         )
-        states[: line.ply + 1] = line.states
-        count = kernels.greedy_scores(states, line.ply + 1, actions, actions.copy(), actions.copy(), scores)
-        wanted = [greedy_score(TWICE, list(line.states), one) for one in line.legal_actions().tolist()]
+        states[: game_history.ply + 1] = game_history.states
+        count = kernels.greedy_scores(
+            states, game_history.ply + 1, actions, actions.copy(), actions.copy(), scores
+        )
+        wanted = [
+            greedy_score(TWICE, list(game_history.states), one)
+            for one in game_history.legal_actions().tolist()
+        ]
         assert scores[:count].tolist() == wanted
 
 
@@ -129,15 +137,20 @@ def test_heuristics_are_what_the_board_says_for_either_side() -> None:
     for name, value_of in (("chess", chess_value), ("connect_four", windows_value)):
         game = get_game(name)
         for opening in random_openings(game, 30, 15, seed=5):
-            state = opening.line(game).state
+            state = opening.game_history(game).state
             assert kernels_for(name).evaluate(state) == value_of(game, state)
 
 
 def test_equal_moves_are_drawn_by_seed() -> None:
-    line = GameHistory(get_game("tic_tac_toe"))
-    actions = {seed: chosen(line.game, "alphabeta:9", line, seed).action for seed in range(12)}
+    game_history = GameHistory(get_game("tic_tac_toe"))
+    actions = {
+        seed: chosen(game_history.game, "alphabeta:9", game_history, seed).action for seed in range(12)
+    }
     assert len(set(actions.values())) > 1
-    assert all(chosen(line.game, "alphabeta:9", line, seed).action == actions[seed] for seed in (0, 5))
+    assert all(
+        chosen(game_history.game, "alphabeta:9", game_history, seed).action == actions[seed]
+        for seed in (0, 5)
+    )
 
 
 def test_greedy_takes_the_queen_and_mates_when_it_can() -> None:
@@ -150,16 +163,16 @@ def test_greedy_takes_the_queen_and_mates_when_it_can() -> None:
 
 def test_greedy_wins_at_once_else_blocks_in_small_games() -> None:
     game = get_game("connect_four")
-    winning = line_of(game, "", ["1", "2", "1", "2", "1", "2"])
-    blocking = line_of(game, "", ["1", "2", "1", "2", "1"])
+    winning = replay(game, "", ["1", "2", "1", "2", "1", "2"])
+    blocking = replay(game, "", ["1", "2", "1", "2", "1"])
     assert chosen(game, "greedy", winning).action == 0
     assert chosen(game, "greedy", blocking).action == 0
 
 
 def test_rollouts_find_a_win_and_a_block_and_depend_on_the_seed_alone() -> None:
     game = get_game("connect_four")
-    winning = line_of(game, "", ["1", "2", "1", "2", "1", "2"])
-    blocking = line_of(game, "", ["1", "2", "1", "2", "1"])
+    winning = replay(game, "", ["1", "2", "1", "2", "1", "2"])
+    blocking = replay(game, "", ["1", "2", "1", "2", "1"])
     assert chosen(game, "rollouts:500", winning).action == 0
     assert chosen(game, "rollouts:500", blocking).action == 0
     assert chosen(game, "rollouts:200", GameHistory(game), 7) == chosen(
@@ -169,7 +182,7 @@ def test_rollouts_find_a_win_and_a_block_and_depend_on_the_seed_alone() -> None:
 
 def test_rollouts_value_is_that_of_the_side_to_move() -> None:
     game = get_game("connect_four")
-    won = line_of(game, "", ["4", "1", "4", "1", "3", "7"])
+    won = replay(game, "", ["4", "1", "4", "1", "3", "7"])
     value = chosen(game, "rollouts:2000", won).value
     assert value is not None
     assert value > 0.3
@@ -178,8 +191,8 @@ def test_rollouts_value_is_that_of_the_side_to_move() -> None:
 def test_connect_four_solver_knows_a_result_that_a_shallow_search_does_not() -> None:
     game = get_game("connect_four")
     opening = random_openings(game, 1, 16, seed=11)[0]
-    choice = chosen(game, "solver", opening.line(game))
-    deep = alphabeta(game, opening.line(game), 26, opening.line(game).legal_actions())[1]
+    choice = chosen(game, "solver", opening.game_history(game))
+    deep = alphabeta(game, opening.game_history(game), 26, opening.game_history(game).legal_actions())[1]
     assert choice.value == (0 if abs(deep) < 1000 else np.sign(deep))
 
 

@@ -14,7 +14,7 @@ from twice import GAME as TWICE
 
 from evaluation.match.adjudication import DRAWN, TABLE, WON, Adjudication, Judge, known_results
 from evaluation.match.elo import pair_counts
-from evaluation.match.game_files import line_of_played, to_json_line
+from evaluation.match.game_files import replay_of, to_json_line
 from evaluation.match.openings import (
     Opening,
     book_openings,
@@ -61,10 +61,14 @@ def test_each_opening_is_played_twice_with_colours_swapped_and_results_lie_in_or
 
 def test_a_recorded_game_replays_to_its_outcome() -> None:
     for played in match(FOUR, "greedy", "random", random_openings(FOUR, 5, 3, seed=2), concurrent=4):
-        line = GameHistory(FOUR, played.start)
+        game_history = GameHistory(FOUR, played.start)
         for action in played.actions:
-            line.play(action)
-        assert (line.end_reason(), line.outcome(), line.ply) == (played.reason, played.outcome, played.plies)
+            game_history.play(action)
+        assert (game_history.end_reason(), game_history.outcome(), game_history.ply) == (
+            played.reason,
+            played.outcome,
+            played.plies,
+        )
 
 
 def test_the_same_seed_gives_the_same_games_whatever_the_concurrency() -> None:
@@ -157,53 +161,53 @@ def test_known_endings_end_a_game_when_asked_to() -> None:
 
 
 def test_judge_gives_a_win_when_both_agree_long_enough() -> None:
-    judge, line = Judge(Adjudication(win_value=0.9, win_plies=4)), GameHistory(CHESS)
+    judge, positions = Judge(Adjudication(win_value=0.9, win_plies=4)), GameHistory(CHESS)
     for value, side in ((0.95, 0), (-0.95, 1), (0.5, 0), (-0.95, 1), (0.95, 0), (-0.99, 1)):
         judge.heard(value, side)
-        assert judge.verdict(line) is None
+        assert judge.verdict(positions) is None
     judge.heard(0.97, 0)
-    assert judge.verdict(line) == (1, WON)
+    assert judge.verdict(positions) == (1, WON)
     judge.heard(None, 1)
-    assert judge.verdict(line) is None
+    assert judge.verdict(positions) is None
 
 
 def test_a_player_who_moves_many_times_in_a_row_agrees_with_himself_only() -> None:
     """The other one has to be heard too."""
-    judge, line = (
+    judge, positions = (
         Judge(Adjudication(win_value=0.9, win_plies=3, draw_plies=3, draw_from=0)),
         GameHistory(CHESS),
     )
     for value in (0.95, 0.0):
         for side in (0, 0, 0):
             judge.heard(value, side)
-            assert judge.verdict(line) is None
+            assert judge.verdict(positions) is None
         judge.heard(-value, 1)
-        assert judge.verdict(line) == ((1, WON) if value else (0, DRAWN))
+        assert judge.verdict(positions) == ((1, WON) if value else (0, DRAWN))
 
 
 def test_judge_gives_a_draw_only_late_and_for_level_values() -> None:
-    line = GameHistory(CHESS)
+    game_history = GameHistory(CHESS)
     early, late = (Judge(Adjudication(draw_plies=3, draw_from=ply)) for ply in (10, 0))
     for judge in (early, late):
         for side in (0, 1, 0):
             judge.heard(0.01, side)
-    assert early.verdict(line) is None
-    assert late.verdict(line) == (0, DRAWN)
+    assert early.verdict(game_history) is None
+    assert late.verdict(game_history) == (0, DRAWN)
 
 
 def test_random_openings_are_legal_distinct_open_and_seeded() -> None:
     openings = random_openings(FOUR, 200, 8, seed=9)
-    lines = [one.line(FOUR) for one in openings]
-    assert len({line.state.tobytes() for line in lines}) == 200
-    assert all(line.ply == 8 and line.end_reason() is None for line in lines)
+    lines = [one.game_history(FOUR) for one in openings]
+    assert len({game_history.state.tobytes() for game_history in lines}) == 200
+    assert all(game_history.ply == 8 and game_history.end_reason() is None for game_history in lines)
     assert random_openings(FOUR, 50, 8, seed=9) == openings[:50]
     assert random_openings(FOUR, 50, 8, seed=10) != openings[:50]
     assert len(random_openings(FOUR, 50, 1, seed=9)) == 7
 
 
 def test_book_has_distinct_legal_openings() -> None:
-    lines = [one.line(CHESS) for one in book_openings(CHESS)]
-    assert len({line.state.tobytes() for line in lines}) == len(lines) == 40
+    lines = [one.game_history(CHESS) for one in book_openings(CHESS)]
+    assert len({game_history.state.tobytes() for game_history in lines}) == len(lines) == 40
 
 
 def test_openings_from_a_file_may_be_fen_epd_or_moves(tmp_path: Path) -> None:
@@ -215,7 +219,7 @@ def test_openings_from_a_file_may_be_fen_epd_or_moves(tmp_path: Path) -> None:
     )
     found = openings_from_file(CHESS, file)
     assert [one.id for one in found] == [f"openings.epd:{number}" for number in (2, 3, 4, 6)]
-    assert [one.line(CHESS).ply for one in found] == [0, 0, 1, 2]
+    assert [one.game_history(CHESS).ply for one in found] == [0, 0, 1, 2]
     file.write_text("e2e4 e2e4\n")
     with pytest.raises(Fatal, match=r"line 1: move 2 .*not a legal move") as refused:
         openings_from_file(CHESS, file)
@@ -235,6 +239,6 @@ def test_a_game_in_which_something_is_counted_is_written_with_its_score() -> Non
     for game in (TWICE, TIC):
         played = match(game, "random", "random", [Opening("start")])[0]
         written = json.loads(to_json_line(game, played))
-        counted = game.score(line_of_played(game, played).state) if game.score else None
+        counted = game.score(replay_of(game, played).state) if game.score else None
         assert written.get("score") == counted
         assert game.score is None or np.sign(written["score"]) == written["outcome"]

@@ -235,15 +235,15 @@ def test_anchors_that_were_never_measured_are_rated_with_the_networks() -> None:
 
 
 def test_a_blend_plays_another_players_move_in_its_share_of_moves() -> None:
-    from games.game_history import line_of
+    from games.game_history import replay
 
-    line = line_of(GAME, "", ["1", "5", "2", "9"])
+    game_history = replay(GAME, "", ["1", "5", "2", "9"])
 
     async def wins(spec: str) -> float:
         player = rating_player(spec, GAME)
         assert isinstance(player, Blend)
         seats = [await player.sit_down(seed) for seed in range(300)]
-        return float(np.mean([(await seat.choose(line)).action == 2 for seat in seats]))
+        return float(np.mean([(await seat.choose(game_history)).action == 2 for seat in seats]))
 
     assert asyncio.run(wins("blend:greedy:50")) == pytest.approx(0.5 + 0.5 / 5, abs=0.07)
 

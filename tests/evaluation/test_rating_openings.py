@@ -12,7 +12,7 @@ from evaluation.rating.opening_plots import draw_openings
 from evaluation.rating.openings_count import binned, opening_in, openings_of, wilson
 from games import get_game
 from games.chess.openings import MOST_PLAYED
-from games.game_history import line_of
+from games.game_history import replay
 
 CHESS_GAME = get_game("chess")
 
@@ -29,7 +29,7 @@ CHESS_GAME = get_game("chess")
     ],
 )
 def test_an_opening_is_known_by_its_moves(moves: str, name: str | None) -> None:
-    actions = line_of(CHESS_GAME, "", moves.split()).actions
+    actions = replay(CHESS_GAME, "", moves.split()).actions
     assert opening_in(actions, openings_of(CHESS_GAME)) == name
 
 

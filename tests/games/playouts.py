@@ -24,10 +24,10 @@ class Playout(NamedTuple):
     """0: it reached the cap on plies."""
 
 
-def legal(game: Game, line: npt.NDArray[np.uint64], n: int) -> list[int]:
-    """Legal actions of `line[n - 1]`."""
+def legal(game: Game, positions: npt.NDArray[np.uint64], n: int) -> list[int]:
+    """Legal actions of `positions[n - 1]`."""
     actions = np.zeros(game.max_legal, dtype=np.uint16)
-    return actions[: game.rules.legal_actions(line, n, actions)].tolist()
+    return actions[: game.rules.legal_actions(positions, n, actions)].tolist()
 
 
 def child_of(game: Game, state: npt.NDArray[np.uint64], action: int) -> npt.NDArray[np.uint64]:
@@ -38,33 +38,33 @@ def child_of(game: Game, state: npt.NDArray[np.uint64], action: int) -> npt.NDAr
 
 def replay(game: Game, actions: list[int]) -> npt.NDArray[np.uint64]:
     """The line that `actions` make from the usual start."""
-    line = np.zeros((len(actions) + 1, game.state_words), dtype=np.uint64)
-    game.rules.start(line[0])
+    positions = np.zeros((len(actions) + 1, game.state_words), dtype=np.uint64)
+    game.rules.start(positions[0])
     for ply, action in enumerate(actions):
-        game.rules.play(line[ply], action, line[ply + 1])
-    return line
+        game.rules.play(positions[ply], action, positions[ply + 1])
+    return positions
 
 
 def features(
-    game: Game, line: npt.NDArray[np.uint64], n: int, history: int, fill: int = 0
+    game: Game, positions: npt.NDArray[np.uint64], n: int, history: int, fill: int = 0
 ) -> npt.NDArray[np.uint64]:
     """Packed features, written over words that held `fill`."""
-    words = np.full(game.feature_words(history), fill, dtype=np.uint64)
-    game.rules.encode(line, n, history, words)
-    return words
+    packed_features = np.full(game.feature_words(history), fill, dtype=np.uint64)
+    game.rules.encode(positions, n, history, packed_features)
+    return packed_features
 
 
-def bits(game: Game, words: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.uint8]:
+def bits(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.uint8]:
     """[planes, cells] of the bit planes, checked to be empty beyond the board."""
-    planes = words[: game.bit_planes(history) * game.words_per_plane].astype("<u8").view(np.uint8)
+    planes = packed_features[: game.bit_planes(history) * game.words_per_plane].astype("<u8").view(np.uint8)
     unpacked = np.unpackbits(planes, bitorder="little").reshape(game.bit_planes(history), -1)
     assert not unpacked[:, game.cells :].any()
     return unpacked[:, : game.cells]
 
 
-def scalars(game: Game, words: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.float32]:
+def scalars(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.float32]:
     """[scalar planes], checked to leave the upper half of each word empty."""
-    tail = words[game.bit_planes(history) * game.words_per_plane :]
+    tail = packed_features[game.bit_planes(history) * game.words_per_plane :]
     assert not (tail >> np.uint64(32)).any()
     return tail.astype(np.uint32).view(np.float32)
 
@@ -77,15 +77,17 @@ def playouts(name: str) -> tuple[Playout, ...]:
 
 
 def _playout(game: Game, rng: random.Random) -> Playout:
-    line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
-    game.rules.start(line[0])
+    positions = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
+    game.rules.start(positions[0])
     actions: list[int] = []
     while len(actions) < game.max_plies:
-        choices = legal(game, line, len(actions) + 1)
-        reason = game.rules.end_reason(line, len(actions) + 1, len(choices), False)
+        choices = legal(game, positions, len(actions) + 1)
+        reason = game.rules.end_reason(positions, len(actions) + 1, len(choices), False)
         if reason:
-            return Playout(line[: len(actions) + 1].copy(), actions, reason)
+            return Playout(positions[: len(actions) + 1].copy(), actions, reason)
         actions.append(rng.choice(choices))
-        game.rules.play(line[len(actions) - 1], actions[-1], line[len(actions)])
+        game.rules.play(positions[len(actions) - 1], actions[-1], positions[len(actions)])
     n = len(actions) + 1
-    return Playout(line, actions, game.rules.end_reason(line, n, len(legal(game, line, n)), False))
+    return Playout(
+        positions, actions, game.rules.end_reason(positions, n, len(legal(game, positions, n)), False)
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from bench.chess_agreement import STARTS
 from games.chess import GAME
-from games.spec import Line
+from games.spec import Positions
 
 PIECES = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN, chess.KING)
 Planes = npt.NDArray[np.float32]
@@ -45,19 +45,19 @@ def repetition_key(board: chess.Board) -> tuple[str, ...]:
     return tuple(board.fen(en_passant="legal").split()[:4])
 
 
-def unpack(words: npt.NDArray[np.uint64], history: int) -> Planes:
+def unpack(packed_features: npt.NDArray[np.uint64], history: int) -> Planes:
     """Packed words as planes, float32[planes, 8, 8]."""
-    bits = words[: 14 * history, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
-    scalars = words[14 * history :].astype(np.uint32).view(np.float32)
+    bits = packed_features[: 14 * history, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
+    scalars = packed_features[14 * history :].astype(np.uint32).view(np.float32)
     planes = np.concatenate([bits.astype(np.float32), np.repeat(scalars[:, None], 64, axis=1)])
     return planes.reshape(-1, 8, 8)
 
 
-def random_game(fen: str, plies: int, rng: np.random.Generator) -> tuple[list[chess.Board], Line]:
+def random_game(fen: str, plies: int, rng: np.random.Generator) -> tuple[list[chess.Board], Positions]:
     """A random game in which movers like to go back, as boards and as a line."""
     board, boards = chess.Board(fen), [chess.Board(fen)]
-    line = np.zeros((plies + 1, GAME.state_words), dtype=np.uint64)
-    line[0] = GAME.notation.state_from_text(fen)
+    positions = np.zeros((plies + 1, GAME.state_words), dtype=np.uint64)
+    positions[0] = GAME.notation.state_from_text(fen)
     for n in range(plies):
         moves = sorted(move.uci() for move in board.legal_moves)
         if not moves:
@@ -66,39 +66,39 @@ def random_game(fen: str, plies: int, rng: np.random.Generator) -> tuple[list[ch
             last = board.move_stack[-2].uci()
             moves = [move for move in moves if move == last[2:4] + last[:2]] or moves
         move = moves[rng.integers(len(moves))]
-        GAME.rules.play(line[n], GAME.notation.action_from_text(line[n], move), line[n + 1])
+        GAME.rules.play(positions[n], GAME.notation.action_from_text(positions[n], move), positions[n + 1])
         board.push_uci(move)
         boards.append(board.copy())
-    return boards, line
+    return boards, positions
 
 
 @pytest.mark.parametrize("history", [1, 3, 8])
 @pytest.mark.parametrize("fen", [chess.STARTING_FEN, *STARTS[:8]])
 def test_packed_features_are_those_of_the_naive_encoder(fen: str, history: int) -> None:
-    boards, line = random_game(fen, 24, np.random.default_rng(history))
-    words = np.full(GAME.feature_words(history), 7, dtype=np.uint64)
+    boards, positions = random_game(fen, 24, np.random.default_rng(history))
+    packed_features = np.full(GAME.feature_words(history), 7, dtype=np.uint64)
     for n in range(1, len(boards) + 1):
-        GAME.rules.encode(line, n, history, words)
-        np.testing.assert_array_equal(unpack(words, history), naive_planes(boards[:n], history))
+        GAME.rules.encode(positions, n, history, packed_features)
+        np.testing.assert_array_equal(unpack(packed_features, history), naive_planes(boards[:n], history))
 
 
 def test_repetition_planes_tell_second_from_third_occurrence() -> None:
-    line = np.zeros((9, GAME.state_words), dtype=np.uint64)
-    GAME.rules.start(line[0])
+    positions = np.zeros((9, GAME.state_words), dtype=np.uint64)
+    GAME.rules.start(positions[0])
     for n, move in enumerate(("g1f3", "g8f6", "f3g1", "f6g8") * 2):
-        GAME.rules.play(line[n], GAME.notation.action_from_text(line[n], move), line[n + 1])
-    words = np.zeros(GAME.feature_words(8), dtype=np.uint64)
-    GAME.rules.encode(line, 9, 8, words)
-    planes = unpack(words, 8)
+        GAME.rules.play(positions[n], GAME.notation.action_from_text(positions[n], move), positions[n + 1])
+    packed_features = np.zeros(GAME.feature_words(8), dtype=np.uint64)
+    GAME.rules.encode(positions, 9, 8, packed_features)
+    planes = unpack(packed_features, 8)
     assert planes[12:112:14, 0, 0].tolist() == [1, 1, 1, 1, 1, 0, 0, 0]
     assert planes[13:112:14, 7, 7].tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_numbers_that_pass_their_scale_stay_at_one() -> None:
     state = GAME.notation.state_from_text("8/8/8/4k3/8/3K4/7R/8 w - - 100 400")
-    words = np.zeros(GAME.feature_words(1), dtype=np.uint64)
-    GAME.rules.encode(state[None], 1, 1, words)
-    assert unpack(words, 1)[-7:, 0, 0].tolist() == [0, 1, 0, 0, 0, 0, 1]
+    packed_features = np.zeros(GAME.feature_words(1), dtype=np.uint64)
+    GAME.rules.encode(state[None], 1, 1, packed_features)
+    assert unpack(packed_features, 1)[-7:, 0, 0].tolist() == [0, 1, 0, 0, 0, 0, 1]
 
 
 def test_number_of_planes_is_that_of_alphazero() -> None:

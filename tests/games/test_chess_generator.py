@@ -29,10 +29,10 @@ def test_drawn_positions_are_legal_quiet_and_unfinished(name: str) -> None:
         assert not board.is_check()
         assert not board.is_game_over(claim_draw=False)
         assert text.split(" ")[2:] == ["-", "-", "0", "1"]
-        line = GAME.notation.state_from_text(text)[np.newaxis]
-        count = GAME.rules.legal_actions(line, 1, np.zeros(GAME.max_legal, np.uint16))
+        positions = GAME.notation.state_from_text(text)[np.newaxis]
+        count = GAME.rules.legal_actions(positions, 1, np.zeros(GAME.max_legal, np.uint16))
         assert count == board.legal_moves.count()
-        assert GAME.rules.end_reason(line, 1, count, False) == 0
+        assert GAME.rules.end_reason(positions, 1, count, False) == 0
 
 
 def test_either_colour_is_the_stronger_and_either_moves() -> None:

@@ -41,8 +41,8 @@ def test_probes_are_what_they_are_called() -> None:
     assert GAME.material is not None
     probes = Probes.of(GAME, 1)
     assert probes.names == ("start", "KQK", "KKQ", "KQK_black")
-    assert GAME.material(probes.words).tolist() == [0, 9, -9, 9]
-    _, white, _, black = probes.words
+    assert GAME.material(probes.packed_features).tolist() == [0, 9, -9, 9]
+    _, white, _, black = probes.packed_features
     assert (white[:14] == black[:14]).all()
     for _, text in GAME.probes:
         assert chess.Board(text or chess.STARTING_FEN).is_valid()

@@ -7,31 +7,31 @@ import pytest
 
 from games.chess import GAME
 from games.chess.notation import legal_list
-from games.spec import Line
+from games.spec import Positions
 
 
-def line_of(fen: str, *moves: str) -> Line:
+def positions_after(fen: str, *moves: str) -> Positions:
     """The positions from `fen` on when `moves` (UCI) are played."""
-    line = np.zeros((len(moves) + 1, GAME.state_words), dtype=np.uint64)
-    line[0] = GAME.notation.state_from_text(fen)
+    positions = np.zeros((len(moves) + 1, GAME.state_words), dtype=np.uint64)
+    positions[0] = GAME.notation.state_from_text(fen)
     for n, move in enumerate(moves):
-        GAME.rules.play(line[n], GAME.notation.action_from_text(line[n], move), line[n + 1])
-    return line
+        GAME.rules.play(positions[n], GAME.notation.action_from_text(positions[n], move), positions[n + 1])
+    return positions
 
 
-def reason_of(line: Line, in_search: bool = False) -> str:
-    count = len(legal_list(line[-1]))
-    return GAME.reason_name(GAME.rules.end_reason(line, len(line), count, in_search))
+def reason_of(positions: Positions, in_search: bool = False) -> str:
+    count = len(legal_list(positions[-1]))
+    return GAME.reason_name(GAME.rules.end_reason(positions, len(positions), count, in_search))
 
 
 def text_after(fen: str, *moves: str) -> str:
-    return GAME.notation.state_to_text(line_of(fen, *moves)[-1])
+    return GAME.notation.state_to_text(positions_after(fen, *moves)[-1])
 
 
 def test_mate_is_a_loss_for_the_side_to_move() -> None:
-    line = line_of("", "f2f3", "e7e5", "g2g4", "d8h4")
-    assert reason_of(line) == "checkmate"
-    assert GAME.end_reasons[GAME.rules.end_reason(line, len(line), 0, False)].value == -1
+    positions = positions_after("", "f2f3", "e7e5", "g2g4", "d8h4")
+    assert reason_of(positions) == "checkmate"
+    assert GAME.end_reasons[GAME.rules.end_reason(positions, len(positions), 0, False)].value == -1
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_mate_is_a_loss_for_the_side_to_move() -> None:
     ],
 )
 def test_a_move_ends_the_game_for_the_right_reason(fen: str, move: str, reason: str) -> None:
-    assert reason_of(line_of(fen, move)) == reason
+    assert reason_of(positions_after(fen, move)) == reason
 
 
 @pytest.mark.parametrize(
@@ -63,37 +63,39 @@ def test_a_move_ends_the_game_for_the_right_reason(fen: str, move: str, reason: 
     ],
 )
 def test_too_little_material_is_a_draw_only_when_no_mate_can_be(fen: str, dead: bool) -> None:
-    assert (reason_of(line_of(fen)) == "insufficient_material") is dead
+    assert (reason_of(positions_after(fen)) == "insufficient_material") is dead
 
 
 KNIGHTS_OUT_AND_BACK = ("g1f3", "g8f6", "f3g1", "f6g8")
 
 
 def test_second_occurrence_is_a_draw_in_a_search_only() -> None:
-    line = line_of("", *KNIGHTS_OUT_AND_BACK)
-    assert reason_of(line, in_search=True) == "threefold_repetition"
-    assert reason_of(line) == "ongoing"
+    positions = positions_after("", *KNIGHTS_OUT_AND_BACK)
+    assert reason_of(positions, in_search=True) == "threefold_repetition"
+    assert reason_of(positions) == "ongoing"
 
 
 def test_third_occurrence_is_a_draw() -> None:
-    assert reason_of(line_of("", *KNIGHTS_OUT_AND_BACK, *KNIGHTS_OUT_AND_BACK)) == "threefold_repetition"
+    assert (
+        reason_of(positions_after("", *KNIGHTS_OUT_AND_BACK, *KNIGHTS_OUT_AND_BACK)) == "threefold_repetition"
+    )
 
 
 def test_position_with_other_castling_rights_is_not_a_repetition() -> None:
     fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1"
-    line = line_of(fen, "a1b1", "a8b8", "b1a1", "b8a8")
-    assert reason_of(line, in_search=True) == "ongoing"
+    positions = positions_after(fen, "a1b1", "a8b8", "b1a1", "b8a8")
+    assert reason_of(positions, in_search=True) == "ongoing"
 
 
 def test_en_passant_that_is_not_legal_does_not_hinder_a_repetition() -> None:
     pinned = "4k3/8/8/8/4p3/8/3P4/K3R3 w - - 0 1"
-    line = line_of(pinned, "d2d4", "e8d7", "e1e2", "d7e8", "e2e1")
-    assert reason_of(line, in_search=True) == "threefold_repetition"
+    positions = positions_after(pinned, "d2d4", "e8d7", "e1e2", "d7e8", "e2e1")
+    assert reason_of(positions, in_search=True) == "threefold_repetition"
 
 
 def test_legal_en_passant_makes_the_position_another_one() -> None:
-    line = line_of("4k3/8/8/8/4p3/8/3P4/4K3 w - - 0 1", "d2d4", "e8d8", "e1d1", "d8e8", "d1e1")
-    assert reason_of(line, in_search=True) == "ongoing"
+    positions = positions_after("4k3/8/8/8/4p3/8/3P4/4K3 w - - 0 1", "d2d4", "e8d8", "e1d1", "d8e8", "d1e1")
+    assert reason_of(positions, in_search=True) == "ongoing"
 
 
 def test_capture_of_a_rook_at_home_takes_the_castling_right() -> None:

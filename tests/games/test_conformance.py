@@ -42,31 +42,31 @@ def test_unknown_games_are_named() -> None:
 
 def test_the_start_is_the_first_players_move(game: Game) -> None:
     """The usual start, by the rules and by its empty text, goes on and is the first player's."""
-    line = replay(game, [])
-    actions = legal(game, line, 1)
-    assert game.rules.side_to_move(line[0]) == 0
-    assert game.rules.end_reason(line, 1, len(actions), False) == 0
-    assert np.array_equal(game.notation.state_from_text(""), line[0])
+    positions = replay(game, [])
+    actions = legal(game, positions, 1)
+    assert game.rules.side_to_move(positions[0]) == 0
+    assert game.rules.end_reason(positions, 1, len(actions), False) == 0
+    assert np.array_equal(game.notation.state_from_text(""), positions[0])
 
 
 def test_legal_actions_are_in_range_distinct_and_repeatable(game: Game) -> None:
     """At every position of random games, and there are some while the game goes on."""
     for playout in playouts(game.name):
-        for n in range(1, len(playout.line)):
-            actions = legal(game, playout.line, n)
+        for n in range(1, len(playout.positions)):
+            actions = legal(game, playout.positions, n)
             assert 1 <= len(actions) == len(set(actions)) <= game.max_legal
             assert all(action < game.actions for action in actions)
-            assert actions == legal(game, playout.line, n)
+            assert actions == legal(game, playout.positions, n)
 
 
 def test_playing_leaves_the_parent_as_it_was(game: Game) -> None:
     """The same move makes the same child, in which it is a player's turn."""
     for playout in playouts(game.name):
         for ply, action in enumerate(playout.actions):
-            parent = playout.line[ply].copy()
+            parent = playout.positions[ply].copy()
             child = child_of(game, parent, action)
-            assert np.array_equal(parent, playout.line[ply])
-            assert np.array_equal(child, playout.line[ply + 1])
+            assert np.array_equal(parent, playout.positions[ply])
+            assert np.array_equal(child, playout.positions[ply + 1])
             assert game.rules.side_to_move(child) in (0, 1)
 
 
@@ -75,15 +75,18 @@ def test_every_game_ends(game: Game) -> None:
     for playout in playouts(game.name):
         assert 0 <= playout.reason < len(game.end_reasons)
         assert playout.reason or len(playout.actions) == game.max_plies
-        for n in range(1, len(playout.line)):
-            assert game.rules.end_reason(playout.line, n, len(legal(game, playout.line, n)), False) == 0
+        for n in range(1, len(playout.positions)):
+            assert (
+                game.rules.end_reason(playout.positions, n, len(legal(game, playout.positions, n)), False)
+                == 0
+            )
 
 
 def test_a_search_never_ends_a_game_later_than_the_rules(game: Game) -> None:
     """Where the rules end a game, a search sees an end of the same value."""
     for playout in playouts(game.name):
-        n = len(playout.line)
-        in_search = game.rules.end_reason(playout.line, n, len(legal(game, playout.line, n)), True)
+        n = len(playout.positions)
+        in_search = game.rules.end_reason(playout.positions, n, len(legal(game, playout.positions, n)), True)
         if playout.reason:
             assert game.end_reasons[in_search].value == game.end_reasons[playout.reason].value
             assert in_search != 0
@@ -93,7 +96,7 @@ def test_values_and_outcomes_convert_both_ways(game: Game) -> None:
     """What the side to move has won, the other one has lost."""
     for playout in playouts(game.name):
         value = game.end_reasons[playout.reason].value
-        side = int(game.rules.side_to_move(playout.line[-1]))
+        side = int(game.rules.side_to_move(playout.positions[-1]))
         outcome = outcome_for_first_player(value, side)
         assert outcome_for_first_player(outcome, side) == value
         assert outcome == (value if side == 0 else -value)
@@ -102,23 +105,23 @@ def test_values_and_outcomes_convert_both_ways(game: Game) -> None:
 def test_who_has_more_in_the_end_has_won(game: Game) -> None:
     """Where a score is kept beside the outcome."""
     for playout in playouts(game.name) if game.score is not None else ():
-        side = int(game.rules.side_to_move(playout.line[-1]))
+        side = int(game.rules.side_to_move(playout.positions[-1]))
         outcome = outcome_for_first_player(game.end_reasons[playout.reason].value, side)
-        assert np.sign(game.score(playout.line[-1])) == outcome
+        assert np.sign(game.score(playout.positions[-1])) == outcome
 
 
 def test_positions_survive_their_text(game: Game) -> None:
     """Text of a state gives that state again, at every position of random games."""
     for playout in playouts(game.name):
-        for state in playout.line:
+        for state in playout.positions:
             assert np.array_equal(game.notation.state_from_text(game.notation.state_to_text(state)), state)
 
 
 def test_actions_survive_their_text(game: Game) -> None:
     """Every legal action has a text of its own, which gives that action again."""
     for playout in playouts(game.name):
-        for n in range(1, len(playout.line), 7):
-            state, actions = playout.line[n - 1], legal(game, playout.line, n)
+        for n in range(1, len(playout.positions), 7):
+            state, actions = playout.positions[n - 1], legal(game, playout.positions, n)
             texts = [game.notation.action_to_text(state, action) for action in actions]
             assert [game.notation.action_from_text(state, text) for text in texts] == actions
             assert len(set(texts)) == len(texts)
@@ -137,25 +140,30 @@ def test_nonsense_is_refused_with_a_sentence(game: Game) -> None:
 def test_the_picture_has_all_rows(game: Game) -> None:
     """A drawn board has at least one line a row."""
     for playout in playouts(game.name)[:2]:
-        assert len(game.notation.draw(playout.line[-1]).splitlines()) >= game.rows
+        assert len(game.notation.render(playout.positions[-1]).splitlines()) >= game.rows
 
 
 @pytest.mark.parametrize("history", HISTORIES)
 def test_features_are_written_whole(game: Game, history: int) -> None:
     """Whatever the words held before; nothing lies beyond the board, and scalars are in [0, 1]."""
     for playout in playouts(game.name):
-        for n in range(1, len(playout.line) + 1, 5):
-            words = features(game, playout.line, n, history)
-            assert np.array_equal(words, features(game, playout.line, n, history, fill=2**64 - 1))
-            assert bits(game, words, history).any() or n == 1
-            assert ((scalars(game, words, history) >= 0) & (scalars(game, words, history) <= 1)).all()
+        for n in range(1, len(playout.positions) + 1, 5):
+            packed_features = features(game, playout.positions, n, history)
+            assert np.array_equal(
+                packed_features, features(game, playout.positions, n, history, fill=2**64 - 1)
+            )
+            assert bits(game, packed_features, history).any() or n == 1
+            assert (
+                (scalars(game, packed_features, history) >= 0)
+                & (scalars(game, packed_features, history) <= 1)
+            ).all()
 
 
 def test_history_adds_planes_behind_and_none_before_the_start(game: Game) -> None:
     """Longer history keeps the newer planes and scalars; positions before the start are empty."""
     for playout in playouts(game.name):
-        for n in (1, 2, len(playout.line)):
-            short, long = (features(game, playout.line, n, history) for history in (1, 4))
+        for n in (1, 2, len(playout.positions)):
+            short, long = (features(game, playout.positions, n, history) for history in (1, 4))
             assert np.array_equal(bits(game, long, 4)[: game.planes_per_position], bits(game, short, 1))
             assert np.array_equal(scalars(game, long, 4), scalars(game, short, 1))
             assert not bits(game, long, 4)[min(n, 4) * game.planes_per_position :].any()
@@ -168,10 +176,10 @@ def test_features_are_those_of_the_naive_twin(name: str, history: int) -> None:
     game = get_game(name)
     for playout in playouts(name):
         twin = naive_game(name)
-        for n in range(1, len(playout.line) + 1):
-            words = features(game, playout.line, n, history)
-            assert bits(game, words, history).tolist() == twin.planes(history)
-            assert scalars(game, words, history).tolist() == pytest.approx(twin.scalars())
+        for n in range(1, len(playout.positions) + 1):
+            packed_features = features(game, playout.positions, n, history)
+            assert bits(game, packed_features, history).tolist() == twin.planes(history)
+            assert scalars(game, packed_features, history).tolist() == pytest.approx(twin.scalars())
             if n <= len(playout.actions):
                 twin.play(playout.actions[n - 1])
 
@@ -182,9 +190,9 @@ def test_a_line_may_begin_in_the_middle_of_a_game(name: str) -> None:
     game = get_game(name)
     planes = game.planes_per_position
     for playout in playouts(name):
-        whole = features(game, playout.line, len(playout.line), 2)
-        assert np.array_equal(features(game, playout.line[-2:], 2, 2), whole)
-        late = features(game, playout.line[-1:], 1, 2)
+        whole = features(game, playout.positions, len(playout.positions), 2)
+        assert np.array_equal(features(game, playout.positions[-2:], 2, 2), whole)
+        late = features(game, playout.positions[-1:], 1, 2)
         assert np.array_equal(bits(game, late, 2)[:planes], bits(game, whole, 2)[:planes])
         assert not bits(game, late, 2)[planes:].any()
 
@@ -195,10 +203,12 @@ def test_the_board_is_turned_to_the_side_to_move(name: str) -> None:
     One stone comes, and is the mover's."""
     game = get_game(name)
     for playout in playouts(name):
-        for n in range(1, len(playout.line)):
-            own, other = bits(game, features(game, playout.line, n, 1), 1)[:2]
-            after = bits(game, features(game, playout.line, n + 1, 1), 1)[:2]
-            turned = game.rules.side_to_move(playout.line[n]) != game.rules.side_to_move(playout.line[n - 1])
+        for n in range(1, len(playout.positions)):
+            own, other = bits(game, features(game, playout.positions, n, 1), 1)[:2]
+            after = bits(game, features(game, playout.positions, n + 1, 1), 1)[:2]
+            turned = game.rules.side_to_move(playout.positions[n]) != game.rules.side_to_move(
+                playout.positions[n - 1]
+            )
             next_own, next_other = after[::-1] if turned else after
             assert np.array_equal(next_other, other)
             assert (next_own >= own).all()
@@ -220,11 +230,11 @@ def test_the_rules_do_not_see_symmetries(game: Game) -> None:
     for symmetry in game.symmetries:
         for playout in playouts(game.name)[:4]:
             mapped = replay(game, [int(symmetry.actions[action]) for action in playout.actions])
-            for n in range(1, len(playout.line) + 1):
-                actions, mapped_actions = legal(game, playout.line, n), legal(game, mapped, n)
+            for n in range(1, len(playout.positions) + 1):
+                actions, mapped_actions = legal(game, playout.positions, n), legal(game, mapped, n)
                 assert {int(symmetry.actions[action]) for action in actions} == set(mapped_actions)
                 planes, mapped_planes = (
-                    bits(game, features(game, line, n, 2), 2) for line in (playout.line, mapped)
+                    bits(game, features(game, line, n, 2), 2) for line in (playout.positions, mapped)
                 )
                 turned = game.plane_map(symmetry, 2)
                 assert np.array_equal(mapped_planes[turned[:, None], symmetry.cells], planes)
@@ -235,9 +245,9 @@ def test_movers_are_those_of_the_positions(game: Game) -> None:
     """From the usual start, and from any position that a game comes to."""
     movers = Movers(game)
     for playout in playouts(game.name):
-        signs = [1 - 2 * int(game.rules.side_to_move(state)) for state in playout.line]
+        signs = [1 - 2 * int(game.rules.side_to_move(state)) for state in playout.positions]
         for ply in (0, len(playout.actions) // 2):
-            start = game.notation.state_to_text(playout.line[ply])
+            start = game.notation.state_to_text(playout.positions[ply])
             actions = np.array(playout.actions[ply:], np.uint16)
             assert movers(start, actions).tolist() == signs[ply:-1]
     with pytest.raises(ValueError, match=r"\w \w"):

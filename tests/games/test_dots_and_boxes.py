@@ -53,9 +53,9 @@ def test_the_truth_counts_the_boxes_that_are_closed_already() -> None:
     truth = Truth(game)
     for seed in range(20):
         moves = moves_of(game, seed)
-        line, twin = replay(game, moves), NaiveDots(2, 2)
+        positions, twin = replay(game, moves), NaiveDots(2, 2)
         for ply, move in enumerate(moves):
-            known = truth.probe(line[ply])
+            known = truth.probe(positions[ply])
             lead, after = twin.lead(twin.mover), {}
             for action in twin.legal():
                 child = NaiveDots(2, 2, [list(twin.drawn[-1])], [dict(twin.owners[-1])], twin.mover)
@@ -63,7 +63,7 @@ def test_the_truth_counts_the_boxes_that_are_closed_already() -> None:
                 rest = gain(2, 2, frozenset(child.drawn[-1]))
                 total = child.lead(twin.mover) + (rest if child.mover == twin.mover else -rest)
                 after[action] = int(np.sign(total))
-            assert lead == game.score(line[ply]) * (1 if twin.mover == 0 else -1)  # type: ignore[misc]
+            assert lead == game.score(positions[ply]) * (1 if twin.mover == 0 else -1)  # type: ignore[misc]
             assert known.value == max(after.values())
             assert known.keeps == {action for action, value in after.items() if value == known.value}
             assert known.legal == len(after)
@@ -75,18 +75,18 @@ def test_rules_of_any_size_are_those_of_the_twin(size: tuple[int, int]) -> None:
     """Legal actions, mover, features and end, on boards that fill one word and on one that does not."""
     game, twin = game_of_size(*size), NaiveDots(*size)
     moves = moves_of(game, 5)
-    line = replay(game, moves)
+    positions = replay(game, moves)
     for n, move in enumerate([*moves, None], start=1):
-        assert legal(game, line, n) == twin.legal()
-        assert int(game.rules.side_to_move(line[n - 1])) == twin.mover
-        words = features(game, line, n, 2, fill=2**64 - 1)
+        assert legal(game, positions, n) == twin.legal()
+        assert int(game.rules.side_to_move(positions[n - 1])) == twin.mover
+        words = features(game, positions, n, 2, fill=2**64 - 1)
         assert bits(game, words, 2).tolist() == twin.planes(2)
         assert scalars(game, words, 2).tolist() == pytest.approx(twin.scalars())
-        state = game.notation.state_from_text(game.notation.state_to_text(line[n - 1]))
-        assert np.array_equal(state, line[n - 1])
+        state = game.notation.state_from_text(game.notation.state_to_text(positions[n - 1]))
+        assert np.array_equal(state, positions[n - 1])
         if move is not None:
             twin.play(move)
-    reason = game.end_reasons[game.rules.end_reason(line, len(line), 0, False)]
+    reason = game.end_reasons[game.rules.end_reason(positions, len(positions), 0, False)]
     assert twin.end() is not None
     assert reason.name == twin.end()[0]  # type: ignore[index]
 
@@ -100,7 +100,7 @@ def test_a_box_is_of_who_closes_it_and_he_moves_on() -> None:
         game.rules.play(state, game.notation.action_from_text(state, move), child)
         state = child
     assert game.notation.state_to_text(state) == "10/1o1.0/10 o"
-    assert game.notation.draw(state).splitlines() == [
+    assert game.notation.render(state).splitlines() == [
         " 2 +---+   +",
         "   | o |",
         " 1 +---+   +",

@@ -22,9 +22,9 @@ def tic_tac_toe_tree() -> dict[bytes, Counter[int]]:
 
     def count(state: np.ndarray) -> Counter[int]:
         if state.tobytes() not in tree:
-            line = state.reshape(1, -1)
-            actions = legal(game, line, 1)
-            reason = game.rules.end_reason(line, 1, len(actions), False)
+            positions = state.reshape(1, -1)
+            actions = legal(game, positions, 1)
+            reason = game.rules.end_reason(positions, 1, len(actions), False)
             value = game.end_reasons[reason].value
             ended = Counter({outcome_for_first_player(value, int(game.rules.side_to_move(state))): 1})
             played = (count(child_of(game, state, action)) for action in actions)
@@ -48,10 +48,10 @@ def test_tic_tac_toe_has_255168_games(tic_tac_toe_tree: dict[bytes, Counter[int]
 
 
 @jit
-def perft(state: np.ndarray, depth: int, line: np.ndarray, actions: np.ndarray) -> int:
+def perft(state: np.ndarray, depth: int, positions: np.ndarray, actions: np.ndarray) -> int:
     """Sequences of `depth` actions from `state`; line [depth + 1, words], actions [depth + 1, columns]."""
-    line[depth] = state
-    here = line[depth : depth + 1]
+    positions[depth] = state
+    here = positions[depth : depth + 1]
     if depth == 0:
         return 1
     count = connect_four.legal_actions(here, 1, actions[depth])
@@ -59,8 +59,8 @@ def perft(state: np.ndarray, depth: int, line: np.ndarray, actions: np.ndarray) 
         return 0
     total = 0
     for index in range(count):
-        connect_four.play(line[depth], actions[depth, index], line[depth - 1])
-        total += perft(line[depth - 1].copy(), depth - 1, line, actions)
+        connect_four.play(positions[depth], actions[depth, index], positions[depth - 1])
+        total += perft(positions[depth - 1].copy(), depth - 1, positions, actions)
     return total
 
 
@@ -71,8 +71,8 @@ def perft(state: np.ndarray, depth: int, line: np.ndarray, actions: np.ndarray) 
 def test_connect_four_has_the_published_counts(depth: int, sequences: int) -> None:
     """Numbers of move sequences, the last two less than 7 ** depth: columns fill up and games end."""
     start = connect_four.GAME.notation.state_from_text("")
-    line = np.zeros((depth + 1, 3), dtype=np.uint64)
-    assert perft(start, depth, line, np.zeros((depth + 1, 7), dtype=np.uint16)) == sequences
+    positions = np.zeros((depth + 1, 3), dtype=np.uint64)
+    assert perft(start, depth, positions, np.zeros((depth + 1, 7), dtype=np.uint16)) == sequences
 
 
 @pytest.mark.parametrize("name", NAIVE_NAMES)
@@ -82,12 +82,12 @@ def test_random_games_go_as_in_the_naive_twin(name: str) -> None:
     for playout in playouts(name):
         twin = naive_game(name)
         for n, action in enumerate(playout.actions, start=1):
-            assert legal(game, playout.line, n) == twin.legal()
-            assert game.rules.side_to_move(playout.line[n - 1]) == twin.mover
+            assert legal(game, playout.positions, n) == twin.legal()
+            assert game.rules.side_to_move(playout.positions[n - 1]) == twin.mover
             assert twin.end() is None
             twin.play(action)
         value = game.end_reasons[playout.reason].value
-        outcome = outcome_for_first_player(value, int(game.rules.side_to_move(playout.line[-1])))
+        outcome = outcome_for_first_player(value, int(game.rules.side_to_move(playout.positions[-1])))
         assert twin.end() == (game.reason_name(playout.reason), outcome)
 
 
@@ -152,7 +152,7 @@ def test_the_drawing_shows_the_board_from_the_first_players_side() -> None:
     state = connect_four.GAME.notation.state_from_text("")
     for column in (3, 3, 0):
         state = child_of(connect_four.GAME, state, column)
-    assert connect_four.GAME.notation.draw(state).splitlines()[-4:] == [
+    assert connect_four.GAME.notation.render(state).splitlines()[-4:] == [
         ". . . o . . .",
         "x . . x . . .",
         "1 2 3 4 5 6 7",

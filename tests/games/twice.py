@@ -16,7 +16,7 @@ import numpy.typing as npt
 from games.bits import ONE, ZERO, count_ones
 from games.jit import jit
 from games.names import GAME_MODULES
-from games.spec import EndReason, Game, Line, Notation, Rules, State, Symmetry
+from games.spec import EndReason, Game, Notation, Positions, Rules, State, Symmetry
 
 ROWS, COLS = 2, 4
 CELLS = ROWS * COLS
@@ -48,8 +48,8 @@ def side_to_move(state: State) -> int:
 
 
 @jit
-def legal_actions(line: Line, n: int, actions: npt.NDArray[np.uint16]) -> int:
-    taken = line[n - 1, 0] | line[n - 1, 1]
+def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
+    taken = positions[n - 1, 0] | positions[n - 1, 1]
     count = 0
     for cell in range(CELLS):
         if not (taken >> np.uint64(cell)) & ONE:
@@ -76,30 +76,30 @@ def play(parent: State, action: int, child: State) -> None:
 
 
 @jit
-def end_reason(line: Line, n: int, legal_count: int, in_search: bool) -> int:
+def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
     if legal_count:
         return 0
-    side = line[n - 1, 2]
-    own, other = count_ones(line[n - 1, side]), count_ones(line[n - 1, ONE - side])
+    side = positions[n - 1, 2]
+    own, other = count_ones(positions[n - 1, side]), count_ones(positions[n - 1, ONE - side])
     if own == other:
         return 3
     return 1 if own > other else 2
 
 
 @jit
-def encode(line: Line, n: int, history: int, words: npt.NDArray[np.uint64]) -> None:
+def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
     """Four planes a position, newest first: own stones, the other's, as the side to move now sees it; cells
     with a stone to their left, and to their right. Then 1 if that side is the first player, else 0."""
-    side = line[n - 1, 2]
+    side = positions[n - 1, 2]
     for back in range(history):
         own, other = ZERO, ZERO
         if back < n:
-            own, other = line[n - 1 - back, side], line[n - 1 - back, ONE - side]
+            own, other = positions[n - 1 - back, side], positions[n - 1 - back, ONE - side]
         stones = own | other
-        words[4 * back], words[4 * back + 1] = own, other
-        words[4 * back + 2] = (stones & ~RIGHT_EDGE) << ONE
-        words[4 * back + 3] = (stones & ~LEFT_EDGE) >> ONE
-    words[4 * history] = ZERO if side else np.uint64(0x3F800000)
+        packed_features[4 * back], packed_features[4 * back + 1] = own, other
+        packed_features[4 * back + 2] = (stones & ~RIGHT_EDGE) << ONE
+        packed_features[4 * back + 3] = (stones & ~LEFT_EDGE) >> ONE
+    packed_features[4 * history] = ZERO if side else np.uint64(0x3F800000)
 
 
 RULES = Rules(start, side_to_move, legal_actions, play, end_reason, encode)
@@ -116,8 +116,8 @@ def state_from_text(text: str) -> State:
     ):
         raise ValueError(f"{text!r} is no position: write two rows and who moves, as in x.o./.... x")
     cells = board.replace("/", "")
-    words = [sum(1 << cell for cell, seen in enumerate(cells) if seen == letter) for letter in "xo"]
-    return np.array([*words, "xo".index(mover)], np.uint64)
+    packed_features = [sum(1 << cell for cell, seen in enumerate(cells) if seen == letter) for letter in "xo"]
+    return np.array([*packed_features, "xo".index(mover)], np.uint64)
 
 
 def state_to_text(state: State) -> str:

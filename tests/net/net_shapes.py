@@ -90,20 +90,20 @@ def random_play(game: Game, rows: int, seed: int = 0) -> Batch:
     """Positions of random games with their legal actions."""
     rng = np.random.default_rng(seed)
     features = np.zeros((rows, game.feature_words(game.history)), dtype=np.uint64)
-    line = np.zeros((rows + 1, game.state_words), dtype=np.uint64)
+    positions = np.zeros((rows + 1, game.state_words), dtype=np.uint64)
     lists: list[npt.NDArray[np.uint16]] = []
     n = 0
     while len(lists) < rows:
         legal = np.zeros(game.max_legal, dtype=np.uint16)
         if n == 0:
-            game.rules.start(line[0])
+            game.rules.start(positions[0])
             n = 1
-        legal = legal[: game.rules.legal_actions(line, n, legal)]
-        if game.rules.end_reason(line, n, len(legal), False):
+        legal = legal[: game.rules.legal_actions(positions, n, legal)]
+        if game.rules.end_reason(positions, n, len(legal), False):
             n = 0
             continue
-        game.rules.encode(line, n, game.history, features[len(lists)])
+        game.rules.encode(positions, n, game.history, features[len(lists)])
         lists.append(legal)
-        game.rules.play(line[n - 1], int(rng.choice(legal)), line[n])
+        game.rules.play(positions[n - 1], int(rng.choice(legal)), positions[n])
         n += 1
     return Batch(features, np.array([len(legal) for legal in lists], np.uint16), np.concatenate(lists))

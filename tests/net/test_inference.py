@@ -30,7 +30,7 @@ from net.engines import Engine
 from net.folding import fold
 from net.inference import Inference
 from net.module_forward import NO_ACTION, ModuleForward
-from net.planes import words_tensor
+from net.planes import features_tensor
 from net.ragged import spread
 from net.torch_engine import TorchEngine
 from net.weights import BadWeights, WeightsMeta, save
@@ -134,7 +134,7 @@ def test_the_plain_form_answers_many_rows_at_once_as_the_plain_network_does(
     legal = np.full((13, game.max_legal), NO_ACTION, np.int32)
     spread(batch.actions, batch.counts, NO_ACTION, legal)
     with torch.inference_mode():
-        priors, wdl = forward(words_tensor(batch.features), torch.from_numpy(legal))
+        priors, wdl = forward(features_tensor(batch.features), torch.from_numpy(legal))
     expected_priors, expected_wdl = naive_answers(network, game, history, batch)
     np.testing.assert_allclose(priors.numpy()[legal != NO_ACTION], expected_priors, atol=1e-3, rtol=1e-3)
     assert not priors.numpy()[legal == NO_ACTION].any()

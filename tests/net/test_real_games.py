@@ -12,7 +12,7 @@ from test_inference import naive_answers, trained_like
 from games import GAME_NAMES, get_game
 from net.architectures.registry import named
 from net.inference import Inference
-from net.planes import PlaneShape, unpack, words_tensor
+from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, save
 
 
@@ -40,6 +40,6 @@ def test_a_net_from_a_file_answers_positions_of_the_game_as_the_plain_network_do
 def test_real_features_unpack_as_naive_unpackbits_says(name: str) -> None:
     game = get_game(name)
     words = random_play(game, 20).features
-    planes = unpack(words_tensor(words), PlaneShape.of(game, game.history)).numpy()
+    planes = unpack(features_tensor(words), PlaneShape.of(game, game.history)).numpy()
     np.testing.assert_array_equal(planes, naive_planes(words, game, game.history))
     assert 0 < planes.mean() < 1

@@ -16,7 +16,7 @@ from net.architectures.registry import architecture_from_json, build, name_of, n
 from net.architectures.residual import Residual
 from net.folding import fold
 from net.inference import Inference
-from net.planes import PlaneShape, unpack, words_tensor
+from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, from_bytes, to_bytes
 
 PLAIN = Residual(1, 8, value_channels=2, value_hidden=8, value_head="wdl")
@@ -31,7 +31,7 @@ def network(architecture: Residual, game: Game, seed: int = 3) -> Network:
 
 def planes(game: Game) -> torch.Tensor:
     words = random_words(game, 1, 5, np.random.default_rng(0))
-    return unpack(words_tensor(words), PlaneShape.of(game, 1))
+    return unpack(features_tensor(words), PlaneShape.of(game, 1))
 
 
 @GAMES

@@ -9,38 +9,38 @@ from playouts import bits, features, legal, playouts, scalars
 from test_chess_perft import KNOWN
 
 from games import GAME_NAMES, get_game
-from games.game_history import GameHistory, line_of
+from games.game_history import GameHistory, replay
 
 CHESS = get_game("chess")
 COLOUR, PLIES, CLOCK = 0, 1, 6
 """Scalar planes of chess."""
 
 
-def words_of(line: GameHistory, history: int) -> np.ndarray:
-    return features(line.game, line.states, line.ply + 1, history)
+def words_of(game_history: GameHistory, history: int) -> np.ndarray:
+    return features(game_history.game, game_history.states, game_history.ply + 1, history)
 
 
 def test_the_same_board_with_another_past_is_another_input() -> None:
     """After Nf3 Nf6 Ng1 Ng8 the board is that of the start, but it stood there before; two ways to one board
     have other positions behind it; and the clock of the fifty moves counts, all else being equal."""
-    again, start = line_of(CHESS, "", ["g1f3", "g8f6", "f3g1", "f6g8"]), line_of(CHESS)
+    again, start = replay(CHESS, "", ["g1f3", "g8f6", "f3g1", "f6g8"]), replay(CHESS)
     boards = [bits(CHESS, words_of(line, 1), 1) for line in (again, start)]
     assert np.array_equal(boards[0][:12], boards[1][:12])
     assert not np.array_equal(boards[0], boards[1])
-    ways = [line_of(CHESS, "", moves.split()) for moves in ("e2e3 e7e6 d2d3 d7d6", "d2d3 d7d6 e2e3 e7e6")]
+    ways = [replay(CHESS, "", moves.split()) for moves in ("e2e3 e7e6 d2d3 d7d6", "d2d3 d7d6 e2e3 e7e6")]
     assert np.array_equal(*(words_of(line, 1) for line in ways))
     assert not np.array_equal(*(words_of(line, 8) for line in ways))
-    clocks = [line_of(CHESS, f"7k/8/8/8/8/8/R7/K7 w - - {clock} 90") for clock in (10, 60)]
+    clocks = [replay(CHESS, f"7k/8/8/8/8/8/R7/K7 w - - {clock} 90") for clock in (10, 60)]
     assert not np.array_equal(*(words_of(line, 1) for line in clocks))
 
 
 @pytest.mark.parametrize("fen", [fen for fen, _ in KNOWN])
 def test_a_position_and_its_mirror_are_the_same_to_the_network_but_for_the_colour(fen: str) -> None:
     """So v(White to move) is v(Black to move on the mirrored board), and a move has the same index."""
-    lines = [line_of(CHESS, text) for text in (fen, chess.Board(fen).mirror().fen())]
+    lines = [replay(CHESS, text) for text in (fen, chess.Board(fen).mirror().fen())]
     one, other = (words_of(line, 8) for line in lines)
     assert np.array_equal(bits(CHESS, one, 8), bits(CHESS, other, 8))
-    numbers = [scalars(CHESS, words, 8) for words in (one, other)]
+    numbers = [scalars(CHESS, packed_features, 8) for packed_features in (one, other)]
     assert {float(number[COLOUR]) for number in numbers} == {0.0, 1.0}
     # The full-move number is the same, so Black's mirror is one half-move later.
     assert np.array_equal(numbers[0][PLIES + 1 :], numbers[1][PLIES + 1 :])
@@ -66,8 +66,8 @@ def test_every_legal_action_of_every_game_is_an_index_of_the_policy_and_of_no_ot
     for name in GAME_NAMES:
         game = get_game(name)
         playout = playouts(name)[0]
-        for n in range(1, len(playout.line)):
-            actions, state = legal(game, playout.line, n), playout.line[n - 1]
+        for n in range(1, len(playout.positions)):
+            actions, state = legal(game, playout.positions, n), playout.positions[n - 1]
             texts = [game.notation.action_to_text(state, action) for action in actions]
             assert len(set(texts)) == len(texts)
             assert [game.notation.action_from_text(state, text) for text in texts] == actions

@@ -14,7 +14,7 @@ from test_chess_targets import hand_made
 import client.self_play
 from bench.random_games import random_game
 from games import get_game
-from games.game_history import line_of
+from games.game_history import replay
 from games.spec import Game, outcome_for_first_player
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
 from protocol.settings import SelfPlaySettings
@@ -54,8 +54,8 @@ def samples_of(game: Game, *records: GameRecord, symmetry: int = 0) -> Samples:
 
 def record_of(game: Game, moves: str, reason: str, outcome: int) -> GameRecord:
     """A game by hand, one visit for each move played."""
-    line = line_of(game, "", moves.split())
-    played = np.array(line.actions, np.uint16)
+    game_history = replay(game, "", moves.split())
+    played = np.array(game_history.actions, np.uint16)
     ones = np.ones(len(played), np.uint16)
     return GameRecord(
         uid=bytes(16), game=game.name, start="", max_plies=game.max_plies, simulations=1,
@@ -185,13 +185,13 @@ def test_a_mirrored_game_is_the_game_seen_through_that_symmetry(game: Game) -> N
     record = random_game(game, np.random.default_rng(4))
     for index, symmetry in enumerate(game.symmetries, 1):
         turned = [int(symmetry.actions[action]) for action in record.actions]
-        texts, line = [], line_of(game)
+        texts, game_history = [], replay(game)
         for action in turned:
-            texts.append(game.notation.action_to_text(line.state, action))
-            line.play(action)
+            texts.append(game.notation.action_to_text(game_history.state, action))
+            game_history.play(action)
         by_hand = samples_of(game, record_of(game, " ".join(texts), record.reason, record.outcome))
         seen = samples_of(game, record, symmetry=index)
-        assert np.array_equal(by_hand.words, seen.words)
+        assert np.array_equal(by_hand.packed_features, seen.packed_features)
         assert np.array_equal(by_hand.classes, seen.classes)
         for ply in range(record.plies):
             legal = set(seen.actions[seen.rows == ply].tolist())

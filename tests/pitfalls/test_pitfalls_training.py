@@ -18,12 +18,12 @@ from games.spec import Game
 from net.architectures.registry import build
 from net.architectures.residual import Residual
 from net.inference import Inference
-from net.planes import PlaneShape, unpack, words_tensor
+from net.planes import PlaneShape, features_tensor, unpack
 from protocol.records import POLICY_TARGET, GameRecord
 from trainer.optimizers import RECIPES
 from trainer.sampler import Sampler
 from trainer.samples import Samples
-from trainer.train import Learner
+from trainer.train_step import TrainStep
 from trainer.window import Window
 
 torch.set_num_threads(1)
@@ -32,10 +32,10 @@ CHESS, FOUR, TIC = (get_game(name) for name in ("chess", "connect_four", "tic_ta
 WIN, LOSS = 0, 2
 
 
-def learner_of(game: Game, architecture: Residual, **recipe: object) -> Learner:
+def learner_of(game: Game, architecture: Residual, **recipe: object) -> TrainStep:
     torch.manual_seed(5)
     chosen = dataclasses.replace(RECIPES["adamw"], **recipe)  # type: ignore[arg-type]
-    return Learner(game, game.history, build(architecture, game, game.history), chosen, torch.device("cpu"))
+    return TrainStep(game, game.history, build(architecture, game, game.history), chosen, torch.device("cpu"))
 
 
 def window_of(game: Game, records: list[GameRecord]) -> Window:
@@ -53,15 +53,15 @@ def everything(game: Game, window: Window) -> Samples:
 # ---- normalisation ------------------------------------------------------------------------------
 
 
-def wdl_gap(learner: Learner, samples: Samples, folder: Path) -> float:
+def wdl_gap(learner: TrainStep, samples: Samples, folder: Path) -> float:
     """Mean distance of win, draw and loss between the network as it trains and as it plays."""
     file = folder / "net.safetensors"
     file.write_bytes(learner.weights(1))
     inference = Inference(TIC, TIC.history, threads=1)
     inference.load(file)
-    counts = np.bincount(samples.rows, minlength=len(samples.words)).astype(np.uint16)
-    played = inference.run(samples.words, counts, samples.actions.astype(np.uint16))[1]
-    planes = unpack(words_tensor(samples.words), PlaneShape.of(TIC, TIC.history))
+    counts = np.bincount(samples.rows, minlength=len(samples.packed_features)).astype(np.uint16)
+    played = inference.run(samples.packed_features, counts, samples.actions.astype(np.uint16))[1]
+    planes = unpack(features_tensor(samples.packed_features), PlaneShape.of(TIC, TIC.history))
     with torch.no_grad():
         trained = learner.network.train()(planes)[1].softmax(1).numpy()
     return float(np.abs(played - trained).mean())
@@ -160,9 +160,9 @@ def test_a_network_learns_from_the_rules_alone_to_win_in_one_and_that_it_has_won
     assert results > 0.65
 
 
-def accuracy(learner: Learner, samples: Samples) -> tuple[float, float]:
+def accuracy(learner: TrainStep, samples: Samples) -> tuple[float, float]:
     """Shares of won positions whose move, and of all whose result, the network in eval mode gets right."""
-    planes = unpack(words_tensor(samples.words), PlaneShape.of(FOUR, FOUR.history))
+    planes = unpack(features_tensor(samples.packed_features), PlaneShape.of(FOUR, FOUR.history))
     with torch.no_grad():
         logits, values = learner.network.eval()(planes)[:2]
     hits = []

@@ -75,7 +75,7 @@ def test_a_game_is_shown_with_boards_and_values(run: Path, monkeypatch, capsys) 
     assert azplay_games(monkeypatch, run, "show", 2, "--boards", 1) == Exit.OK
     shown = capsys.readouterr().out
     record, game = records("connect_four", 2, versions=(0, 1))[1], get_game("connect_four")
-    assert shown.count(game.notation.draw(game.notation.state_from_text(""))) == 1
+    assert shown.count(game.notation.render(game.notation.state_from_text(""))) == 1
     assert shown.count("1 2 3 4 5 6 7") == record.plies + 1
     for action, value in zip(record.actions.tolist(), record.root_values.tolist(), strict=True):
         assert f"  {action + 1}      {value:+7.3f}  " in shown

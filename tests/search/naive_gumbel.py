@@ -50,16 +50,16 @@ class NaiveGumbel(NaiveSearch):
         return node.edges[int(np.argmax(self.improved(node) - visits / (1 + visits.sum())))]
 
     def simulate_from(self, edge: Edge) -> None:
-        line, path = list(self.line), [(self.root, edge)]
+        positions, path = list(self.positions), [(self.root, edge)]
         while True:
             edge = path[-1][1]
             child = np.zeros(self.game.state_words, np.uint64)
-            self.game.rules.play(line[-1], edge.action, child)
-            line.append(child)
+            self.game.rules.play(positions[-1], edge.action, child)
+            positions.append(child)
             if edge.child is None:
                 break
             path.append((edge.child, self.next_edge(edge.child)))
-        value = self.value_behind(edge, line)
+        value = self.value_behind(edge, positions)
         if edge.child is not None:
             self.evaluation[id(edge.child)] = value if edge.child.mover == 0 else -value
         self.back_up(path, value)

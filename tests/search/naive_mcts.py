@@ -66,24 +66,24 @@ class NaiveSearch:
             self.simulate()
         return {edge.action: edge.visits for edge in self.root.edges if edge.visits}
 
-    def look(self, line: list[np.ndarray]) -> tuple[bool, Node | None, float]:
+    def look(self, positions: list[np.ndarray]) -> tuple[bool, Node | None, float]:
         """(game over, new node, value for the side to move, or for the first player if the game is over)"""
-        array = np.array(line)
+        array = np.array(positions)
         actions = np.zeros(self.game.max_legal, np.uint16)
-        count = self.game.rules.legal_actions(array, len(line), actions)
-        reason = self.game.rules.end_reason(array, len(line), count, len(line) > 1)
-        mover = int(self.game.rules.side_to_move(line[-1]))
+        count = self.game.rules.legal_actions(array, len(positions), actions)
+        reason = self.game.rules.end_reason(array, len(positions), count, len(positions) > 1)
+        mover = int(self.game.rules.side_to_move(positions[-1]))
         if reason:
             return True, None, float(outcome_for_first_player(self.game.end_reasons[reason].value, mover))
-        if len(line) - 1 >= self.settings.max_plies:
+        if len(positions) - 1 >= self.settings.max_plies:
             return True, None, 0.0
-        words = np.zeros(self.game.feature_words(self.settings.history), np.uint64)
-        self.game.rules.encode(array, len(line), self.settings.history, words)
-        priors, value = hashed_evaluation(words, actions[:count])
+        packed_features = np.zeros(self.game.feature_words(self.settings.history), np.uint64)
+        self.game.rules.encode(array, len(positions), self.settings.history, packed_features)
+        priors, value = hashed_evaluation(packed_features, actions[:count])
         return False, Node([Edge(int(a), p) for a, p in zip(actions, priors, strict=False)], mover), value
 
     def simulate(self) -> None:
-        node, line, path = self.root, list(self.line), []
+        node, positions, path = self.root, list(self.positions), []
         visits, value_sum = self.root_visits, self.root_value_sum
         while True:
             reduction = self.settings.fpu_reduction
@@ -93,21 +93,21 @@ class NaiveSearch:
             edge = edge or self.best(node, visits, float(value_sum) / visits, reduction)
             path.append((node, edge))
             child = np.zeros(self.game.state_words, np.uint64)
-            self.game.rules.play(line[-1], edge.action, child)
-            line.append(child)
+            self.game.rules.play(positions[-1], edge.action, child)
+            positions.append(child)
             if edge.child is None:
                 break
             visits, value_sum = edge.visits, edge.value_sum
             if edge.child.mover != node.mover:
                 value_sum = -value_sum
             node = edge.child
-        self.back_up(path, self.value_behind(edge, line))
+        self.back_up(path, self.value_behind(edge, positions))
 
-    def value_behind(self, edge: Edge, line: list[np.ndarray]) -> float:
-        """Value of the position at the end of `line`, to which `edge` leads, for the first player."""
+    def value_behind(self, edge: Edge, positions: list[np.ndarray]) -> float:
+        """Value of the position at the end of `positions`, to which `edge` leads, for the first player."""
         if edge.ends_with is not None:
             return edge.ends_with
-        over, edge.child, value = self.look(line)
+        over, edge.child, value = self.look(positions)
         if over:
             edge.ends_with = value
             return value

@@ -38,8 +38,8 @@ class NaiveThompson(NaiveSearch):
         self.random = SplitMix(seed)
         return self.run(simulations)
 
-    def look(self, line):
-        over, node, value = super().look(line)
+    def look(self, positions):
+        over, node, value = super().look(positions)
         if node is not None:
             node.own = value
         return over, node, value

@@ -45,7 +45,7 @@ def test_the_larger_its_constant_the_more_visits_a_secure_child_has():
     assert found == [12, 11, 10]
 
 
-def test_a_rule_plays_only_when_nothing_is_drawn():
+def test_a_rule_plays_only_when_nothing_is_sampled():
     known = candidates([10, 90], [0.9, 0.1])
     result = SearchResult(known.actions, known.visits, 0.0, 0, candidates=known)
     settings, rng = SelfPlaySettings(final_move="max", temperature_plies=5), np.random.default_rng(0)
@@ -80,7 +80,7 @@ def test_max_robust_searches_differ_in_length():
     assert min(found) == 0 < max(found)
 
 
-def test_a_search_whose_move_is_drawn_is_not_extended():
+def test_a_search_whose_move_is_sampled_is_not_extended():
     settings = replace(QUIET, final_move="max_robust", final_extra=64, temperature_plies=30)
     for moves in ("", "1", "1 2", "4", "4 4"):
         tree = make_tree("connect_four", settings, moves)

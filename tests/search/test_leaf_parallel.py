@@ -100,7 +100,7 @@ def test_leaves_in_flight_are_all_different():
     search_it(tree, simulations=500)
     tree.start_search(100)
     leaves = tree.gather()
-    assert len({words.tobytes() for words in leaves.features}) == leaves.rows > 4
+    assert len({packed_features.tobytes() for packed_features in leaves.features}) == leaves.rows > 4
     assert len(leaves.actions) == leaves.counts.sum()
     tree.give_up()
     assert (tree.remaining, tree.simulations) == (100, 0)
@@ -171,9 +171,9 @@ def test_a_full_tree_stops_growing_and_says_so():
 def minimax(game, state):
     """(value, plies to it) for the side to move: quickest win, slowest loss, by looking at everything."""
     actions = np.zeros(game.max_legal, np.uint16)
-    line = state.reshape(1, -1)
-    count = game.rules.legal_actions(line, 1, actions)
-    reason = game.rules.end_reason(line, 1, count, True)
+    positions = state.reshape(1, -1)
+    count = game.rules.legal_actions(positions, 1, actions)
+    reason = game.rules.end_reason(positions, 1, count, True)
     if reason:
         return game.end_reasons[reason].value, 0
     replies = []

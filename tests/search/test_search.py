@@ -147,10 +147,10 @@ def test_all_wins_in_one_share_the_visits_evenly(name, moves, start, shares, roo
     result = run(tree)
     wins = []
     for action in sorted(tree.legal_actions().tolist()):
-        line = np.array([tree.state, tree.state])
-        tree.game.rules.play(line[0], action, line[1])
-        count = tree.game.rules.legal_actions(line, 2, np.zeros(tree.game.max_legal, np.uint16))
-        reason = tree.game.rules.end_reason(line, 2, count, False)
+        positions = np.array([tree.state, tree.state])
+        tree.game.rules.play(positions[0], action, positions[1])
+        count = tree.game.rules.legal_actions(positions, 2, np.zeros(tree.game.max_legal, np.uint16))
+        reason = tree.game.rules.end_reason(positions, 2, count, False)
         wins += [action] if reason and tree.game.end_reasons[reason].value < 0 else []
     assert result.actions.tolist() == wins
     total = 80 if root == "puct" else 10_000
@@ -221,8 +221,8 @@ def test_the_local_evaluator_batches_over_games_and_answers_each_its_own():
     def infer(batch: LeafBatch) -> Evaluations:
         sizes.append(batch.rows)
         begin, priors, values = 0, [], []
-        for words, count in zip(batch.features, batch.counts, strict=True):
-            p, v = hashed_evaluation(words, batch.actions[begin : begin + count])
+        for packed_features, count in zip(batch.features, batch.counts, strict=True):
+            p, v = hashed_evaluation(packed_features, batch.actions[begin : begin + count])
             priors.append(p)
             values.append(((1 + v) / 2, 0.0, (1 - v) / 2))
             begin += count

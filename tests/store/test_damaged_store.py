@@ -29,8 +29,8 @@ from store.reader import StoreReader
 from store.sqlite import PAGE_SIZE, STORED, Store
 from trainer import service
 from trainer.config import TrainerConfig
-from trainer.learning import Learning
 from trainer.rounds import Rounds
+from trainer.training_loop import TrainingLoop
 
 torch.set_num_threads(1)
 
@@ -135,9 +135,9 @@ def test_a_damaged_game_is_left_out_named_and_counted(
     damage(path)
     Store(path, GAME.name).close()
     config = TrainerConfig(batch=16, min_positions=1, window_positions=1000, device="cpu", held_out=0.0)
-    learning, reader = Learning(config, GAME, 1, "tiny", tmp_path), StoreReader(path)
-    learning.fill(reader, GAMES)
-    assert learning.window.games == GAMES - 1
+    training, reader = TrainingLoop(config, GAME, 1, "tiny", tmp_path), StoreReader(path)
+    training.fill(reader, GAMES)
+    assert training.window.games == GAMES - 1
     assert len(list(reader.records(GAME, 1, GAMES))) == GAMES - 1
     assert reader.damaged.count == 1
     (line,) = (one.getMessage() for one in caplog.records if one.levelno == logging.ERROR)

@@ -40,10 +40,10 @@ class NaiveWindow:
 
 
 def naive_words(game: Game, record: GameRecord, ply: int, history: int) -> npt.NDArray[np.uint64]:
-    words = np.zeros(game.feature_words(history), dtype=np.uint64)
-    line = np.array(positions_of(game, record)[: ply + 1])
-    game.rules.encode(line, len(line), history, words)
-    return words
+    packed_features = np.zeros(game.feature_words(history), dtype=np.uint64)
+    positions = np.array(positions_of(game, record)[: ply + 1])
+    game.rules.encode(positions, len(positions), history, packed_features)
+    return packed_features
 
 
 def naive_policy(game: Game, record: GameRecord, ply: int) -> dict[int, float]:
@@ -64,14 +64,14 @@ def naive_class(game: Game, record: GameRecord, ply: int) -> int:
 
 
 def naive_symmetry(
-    game: Game, words: npt.NDArray[np.uint64], symmetry: Symmetry, history: int
+    game: Game, packed_features: npt.NDArray[np.uint64], symmetry: Symmetry, history: int
 ) -> npt.NDArray[np.uint64]:
     """Features of the board after a symmetry."""
-    out, size = words.copy(), game.words_per_plane
+    out, size = packed_features.copy(), game.words_per_plane
     for plane in range(game.bit_planes(history)):
         position, kind = divmod(plane, game.planes_per_position)
         moved = kind if symmetry.planes is None else int(symmetry.planes[kind])
-        parts = words[plane * size : (plane + 1) * size].tolist()
+        parts = packed_features[plane * size : (plane + 1) * size].tolist()
         cells = [i for i in range(game.cells) if parts[i // 64] >> i % 64 & 1]
         turned = sum(1 << int(symmetry.cells[i]) for i in cells)
         first = (position * game.planes_per_position + moved) * size

@@ -10,18 +10,20 @@ from protocol.records import GameRecord
 
 def positions_of(game: Game, record: GameRecord) -> list[State]:
     """All positions of a game, the final one included."""
-    line = np.zeros((record.plies + 1, game.state_words), dtype=np.uint64)
-    line[0] = game.notation.state_from_text(record.start)
+    positions = np.zeros((record.plies + 1, game.state_words), dtype=np.uint64)
+    positions[0] = game.notation.state_from_text(record.start)
     for ply, action in enumerate(record.actions):
-        game.rules.play(line[ply], action, line[ply + 1])
-    return list(line)
+        game.rules.play(positions[ply], action, positions[ply + 1])
+    return list(positions)
 
 
 def legal_and_end(game: Game, states: list[State]) -> tuple[list[int], int]:
     legal = np.zeros(game.max_legal, dtype=np.uint16)
-    line = np.array(states)
-    count = game.rules.legal_actions(line, len(line), legal)
-    return [int(a) for a in legal[:count]], int(game.rules.end_reason(line, len(line), count, False))
+    positions = np.array(states)
+    count = game.rules.legal_actions(positions, len(positions), legal)
+    return [int(a) for a in legal[:count]], int(
+        game.rules.end_reason(positions, len(positions), count, False)
+    )
 
 
 def visits_by_ply(record: GameRecord) -> list[list[tuple[int, int]]]:

@@ -15,18 +15,18 @@ from bench.random_games import random_game
 from games import get_game
 from net.architectures.registry import build
 from net.architectures.residual import Residual
-from net.planes import PlaneShape, unpack, words_tensor
+from net.planes import PlaneShape, features_tensor, unpack
 from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
 from store.sqlite import Totals
 from trainer.auxiliary import moves_left_loss, soft_policy_loss
 from trainer.config import TrainerConfig
 from trainer.figures import Figures, scalars
-from trainer.learning import Learning, recipe_of
 from trainer.loss import Targets
 from trainer.sampler import Sampler
 from trainer.samples import Samples
-from trainer.train import Learner
+from trainer.train_step import TrainStep
+from trainer.training_loop import TrainingLoop, recipe_of
 from trainer.window import Window
 
 torch.set_num_threads(1)
@@ -51,9 +51,9 @@ def one_game(targets: float = 1.0) -> Samples:
     return SAMPLER.newest(window, 100, 100)
 
 
-def learner(**changes: object) -> Learner:
+def learner(**changes: object) -> TrainStep:
     config = TrainerConfig(lr=0.01, warmup_steps=10, **changes)  # type: ignore[arg-type]
-    return Learner(GAME, 1, build(NET, GAME, 1), recipe_of(config), CPU)
+    return TrainStep(GAME, 1, build(NET, GAME, 1), recipe_of(config), CPU)
 
 
 def naive_moves_left(outputs: list[float], plies_left: list[int], capped: list[int]) -> float:
@@ -114,7 +114,7 @@ def test_one_game_is_learnt_by_heart() -> None:
     one, samples = learner(**BOTH), one_game()
     for _ in range(250):
         one.train(samples)
-    outputs = one.network.all_heads(unpack(words_tensor(samples.words), PlaneShape.of(GAME, 1)))
+    outputs = one.network.all_heads(unpack(features_tensor(samples.packed_features), PlaneShape.of(GAME, 1)))
     assert outputs.moves_left is not None
     np.testing.assert_allclose(outputs.moves_left.detach() * 20, samples.plies_left, atol=1.0)
     assert outputs.soft_policy is not None
@@ -128,7 +128,7 @@ def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
     """Heads that are there but not asked for stay as they are, have no figures, and change nothing."""
     samples, recipe = one_game(), recipe_of(TrainerConfig())
     torch.manual_seed(1)
-    idle, plain = (Learner(GAME, 1, build(net, GAME, 1), recipe, CPU) for net in (NET, NET.played))
+    idle, plain = (TrainStep(GAME, 1, build(net, GAME, 1), recipe, CPU) for net in (NET, NET.played))
     idle.network.load_state_dict(plain.network.state_dict(), strict=False)
     before = {name: tensor.clone() for name, tensor in idle.network.state_dict().items()}
     for one in (idle, plain):
@@ -150,12 +150,12 @@ def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
     config = TrainerConfig(
         net="1x8", batch=32, min_positions=50, device="cpu", held_out=0.5, samples_per_position=0.2, **BOTH
     )  # type: ignore[arg-type]
-    one = Learning(config, GAME, 1, "tiny", tmp_path)
+    one = TrainingLoop(config, GAME, 1, "tiny", tmp_path)
     games = some_games(150)
     turn = one.turn(games, 150, sum(game.plies for game in games))
     assert turn.figures is not None
     figures = Figures(0.0)
-    figures.on_turn(turn, one.account.samples)
+    figures.on_turn(turn, one.budget.samples)
     figures.held_out = one.held_out()
     drawn = scalars(figures.as_dict(Totals(), 1.0))
     for name in ("moves_left_loss", "soft_policy_loss"):
@@ -169,18 +169,18 @@ def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: P
     for folder in folders:
         folder.mkdir()
     config = TrainerConfig(net="1x8", device="cpu")
-    plain = Learning(config, GAME, 1, "tiny", folders[0])
+    plain = TrainingLoop(config, GAME, 1, "tiny", folders[0])
     plain.save()
     (tmp_path / "w.safetensors").write_bytes(plain.publish(0)[2])
     with_both = dataclasses.replace(config, **BOTH)  # type: ignore[arg-type]
-    new = Learning(with_both, GAME, 1, "tiny", folders[1])
+    new = TrainingLoop(with_both, GAME, 1, "tiny", folders[1])
     given = dataclasses.replace(with_both, weights=str(tmp_path / "w.safetensors"), seed=5)
-    added = Learning(given, GAME, 1, "tiny", folders[2])
+    added = TrainingLoop(given, GAME, 1, "tiny", folders[2])
     for one in (new, added):
-        weights = one._learner.network.state_dict()
+        weights = one._train_step.network.state_dict()
         assert {name.split(".")[0] for name in weights} >= {"moves_left", "soft_policy"}
-        for name, tensor in plain._learner.network.state_dict().items():
+        for name, tensor in plain._train_step.network.state_dict().items():
             assert torch.equal(tensor, weights[name])
     with pytest.raises(Fatal, match="no head for --moves-left-weight") as caught:
-        Learning(dataclasses.replace(config, moves_left_weight=0.1), GAME, 1, "tiny", folders[0])
+        TrainingLoop(dataclasses.replace(config, moves_left_weight=0.1), GAME, 1, "tiny", folders[0])
     assert caught.value.code == Exit.CONFIG

@@ -67,7 +67,7 @@ def test_a_new_network_does_not_replace_a_trained_one(tmp_path: Path) -> None:
 
 def test_damaged_checkpoints_are_none(tmp_path: Path) -> None:
     run = opened(tmp_path, welcome_at(0))
-    run.learning.save()
+    run.training.save()
     close(run)
     (state,) = run.folder.checkpoints.glob("*.state")
     state.write_bytes(b"torn")
@@ -77,7 +77,7 @@ def test_damaged_checkpoints_are_none(tmp_path: Path) -> None:
 def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path) -> None:
     """In rounds the same weights are trained again, so nothing is refused there."""
     run = opened(tmp_path, welcome_at(600), begin_anew=True)
-    run.learning.save()
+    run.training.save()
     close(run)
     close(opened(tmp_path, welcome_at(600)))
     weights = next(run.folder.checkpoints.glob("*.safetensors"))

@@ -99,7 +99,9 @@ def test_random_games_agree_with_the_slow_twins() -> None:
     for row, number in enumerate(numbers):
         index = int(np.searchsorted(ends, number, side="right"))
         record, ply = records[index], int(number - (ends[index] - records[index].plies))
-        np.testing.assert_array_equal(samples.words[row], naive_words(CHESS, record, ply, CHESS.history))
+        np.testing.assert_array_equal(
+            samples.packed_features[row], naive_words(CHESS, record, ply, CHESS.history)
+        )
         assert samples.classes[row] == naive_class(CHESS, record, ply)
         here = samples.rows == row
         shares = dict(zip(samples.actions[here].tolist(), samples.shares[here].tolist(), strict=True))

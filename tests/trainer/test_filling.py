@@ -21,7 +21,7 @@ from store.reader import StoreReader
 from store.sqlite import Store
 from trainer import service
 from trainer.config import TrainerConfig
-from trainer.learning import Learning
+from trainer.training_loop import TrainingLoop
 
 torch.set_num_threads(1)
 
@@ -42,9 +42,9 @@ def stored(folder: Path, records: list[GameRecord]) -> Path:
     return folder / "games.db"
 
 
-def played_in(learning: Learning) -> list[bytes]:
+def played_in(training: TrainingLoop) -> list[bytes]:
     """The actions of each game in the window, in order."""
-    rings, window = learning.window.rings, learning.window
+    rings, window = training.window.rings, training.window
     ends = np.flatnonzero(np.diff(rings.game[: window.positions].astype(np.int64))) + 1
     return [part.tobytes() for part in np.split(rings.action[: window.positions], ends)]
 
@@ -55,8 +55,8 @@ def test_a_window_filled_bit_by_bit_is_the_one_filled_at_once(tmp_path: Path, mo
     records = games(150, 1)
     path = stored(tmp_path, records[:90])
     reader = StoreReader(path)
-    whole = Learning(CONFIG, GAME, 1, "tiny", tmp_path / "a")
-    parts = Learning(CONFIG, GAME, 1, "tiny", tmp_path / "b")
+    whole = TrainingLoop(CONFIG, GAME, 1, "tiny", tmp_path / "a")
+    parts = TrainingLoop(CONFIG, GAME, 1, "tiny", tmp_path / "b")
     while not parts.fill(reader, 90, most):
         pass
     stored(tmp_path, records[90:])
@@ -68,10 +68,10 @@ def test_a_window_filled_bit_by_bit_is_the_one_filled_at_once(tmp_path: Path, mo
     assert parts.window.positions == whole.window.positions > 400 - GAME.max_plies
 
 
-def newest(learning: Learning, count: int) -> np.ndarray:
+def newest(training: TrainingLoop, count: int) -> np.ndarray:
     """[count] actions of the newest positions in the window."""
-    numbers = learning.window.next_position - np.arange(count, 0, -1)
-    return learning.window.rings.action[numbers % learning.window.capacity]
+    numbers = training.window.next_position - np.arange(count, 0, -1)
+    return training.window.rings.action[numbers % training.window.capacity]
 
 
 class Held:
@@ -79,16 +79,16 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.released = threading.Event(), threading.Event()
-        self.learning: Learning | None = None
-        fill = Learning.fill
+        self.training: TrainingLoop | None = None
+        fill = TrainingLoop.fill
 
-        def held(learning: Learning, *arguments: object) -> bool:
-            self.learning = learning
+        def held(training: TrainingLoop, *arguments: object) -> bool:
+            self.training = training
             self.begun.set()
             assert self.released.wait(60)
-            return fill(learning, *arguments)  # type: ignore[arg-type]
+            return fill(training, *arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(Learning, "fill", held)
+        monkeypatch.setattr(TrainingLoop, "fill", held)
 
 
 def test_games_are_acknowledged_while_the_window_is_filled(
@@ -125,13 +125,13 @@ def test_games_are_acknowledged_while_the_window_is_filled(
 
     server = asyncio.run(scenario())
     assert {ack.status for ack in server.acks.values()} == {"stored"}
-    assert held.learning is not None
+    assert held.training is not None
     wanted = [record.actions.tobytes() for record in (*old, *new, *last)]
     in_store = StoreReader(tmp_path / "run-1" / "games.db")
     order = [record.actions.tobytes() for _, record in in_store.records(GAME, 1, 100)]
     in_store.close()
     assert sorted(order) == sorted(wanted)
-    assert played_in(held.learning) == order
+    assert played_in(held.training) == order
 
 
 def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(
@@ -153,10 +153,10 @@ def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(
         server.close()
 
     asyncio.run(scenario())
-    assert held.learning is not None
-    assert held.learning.window.games == 10
-    again = Learning(CONFIG, GAME, 1, "tiny", tmp_path / "run-1" / "checkpoints")
+    assert held.training is not None
+    assert held.training.window.games == 10
+    again = TrainingLoop(CONFIG, GAME, 1, "tiny", tmp_path / "run-1" / "checkpoints")
     reader = StoreReader(tmp_path / "run-1" / "games.db")
     assert again.fill(reader, 60)
     reader.close()
-    assert again.account.learned_from == sum(record.targets for record in games(60, 1))
+    assert again.budget.learned_from == sum(record.targets for record in games(60, 1))

@@ -6,35 +6,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.pacing import Account, Growth
+from trainer.pacing import Growth, SampleBudget
 
 
-def account(positions: int = 0, samples: int = 0) -> Account:
+def budget(positions: int = 0, samples: int = 0) -> SampleBudget:
     """Steps of 100 at 2 samples a position, not before there are 500."""
-    one = Account(100, 2.0, 500)
-    one.pay(positions)
+    one = SampleBudget(100, 2.0, 500)
+    one.add_positions(positions)
     one.samples = samples
     return one
 
 
 def test_no_step_before_the_window_is_filled() -> None:
     """Positions are not trained on before there are enough to draw from, and the log says how many."""
-    assert account(499).steps(499) == 0
-    assert account(499).waiting_for(499) == "1 more positions before the first step"
+    assert budget(499).steps(499) == 0
+    assert budget(499).waiting_for(499) == "1 more positions before the first step"
 
 
 def test_backlog_is_counted_in_whole_steps() -> None:
     """500 positions at 2 samples each pay for 10 steps of 100, of which 3 are done."""
-    one = account(500)
+    one = budget(500)
     for _ in range(3):
-        one.spend()
+        one.take_step()
     assert one.steps(500) == 7
 
 
 def test_trainer_that_is_ahead_waits() -> None:
     """A trainer that has used up its positions makes no step and says what it waits for."""
-    assert account(500, 1000).steps(500) == 0
-    assert account(500, 1000).waiting_for(500) == "51 more positions for the next step"
+    assert budget(500, 1000).steps(500) == 0
+    assert budget(500, 1000).waiting_for(500) == "51 more positions for the next step"
 
 
 @given(
@@ -45,8 +45,8 @@ def test_trainer_that_is_ahead_waits() -> None:
 )
 def test_ratio_is_never_passed(positions: int, samples: int, ratio: float, batch: int) -> None:
     """However many steps are allowed, they stay within the ratio, and one more would not."""
-    one = Account(batch, ratio, 1, samples)
-    one.pay(positions)
+    one = SampleBudget(batch, ratio, 1, samples)
+    one.add_positions(positions)
     steps = one.steps(positions)
     if steps:
         assert samples + steps * batch <= ratio * positions
@@ -57,9 +57,9 @@ def test_ratio_is_never_passed(positions: int, samples: int, ratio: float, batch
 
 def test_account_goes_on_where_it_stood() -> None:
     """Restored with another ratio, only what comes in later pays by it; one that was not kept is even."""
-    one = Account(100, 0.5, 1)
+    one = SampleBudget(100, 0.5, 1)
     one.restore(300, 500, 1000.0)
-    one.pay(200)
+    one.add_positions(200)
     assert (one.steps(500), one.learned_from) == (8, 700)
     one.restore(300, None, None)
     assert (one.steps(500), one.learned_from) == (0, 600)

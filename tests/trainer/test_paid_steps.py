@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from learning_runs import fill, games, learning, stored, to_the_end
+from training_runs import fill, games, stored, to_the_end, training
 from unsearched import cheaply_searched, without_search
 
 from trainer import checkpoint
@@ -14,7 +14,7 @@ from trainer import checkpoint
 def test_turn_makes_the_steps_that_games_pay_for(tmp_path: Path) -> None:
     """Positions at 2 samples each make steps of 32, those of games held out none; then the turn says what
     it waits for."""
-    one, records = learning(tmp_path / "a", held_out=0.3), games(55)
+    one, records = training(tmp_path / "a", held_out=0.3), games(55)
     turn = to_the_end(one, records, 55)
     positions = sum(record.plies for record in records if one.trains_on(record.uid))
     assert 0 < positions == turn.learned_from < sum(record.plies for record in records)
@@ -28,11 +28,11 @@ def test_what_was_paid_stays_paid_when_settings_change(tmp_path: Path) -> None:
     """A run that goes on with fewer samples a position, and games half of whose moves were drawn at random,
     owes for the new games what they call for, and neither waits for old ones nor makes them up."""
     records, later = games(40), [without_search(record, 3) for record in games(40, seed=1)]
-    one = learning(tmp_path / "a", samples_per_position=4.0)
+    one = training(tmp_path / "a", samples_per_position=4.0)
     before = to_the_end(one, records, 40)
     one.save()
     path = stored(tmp_path, records + later[:10])
-    again = learning(tmp_path / "a", samples_per_position=1.0)
+    again = training(tmp_path / "a", samples_per_position=1.0)
     fill(again, path, 50)
     after = to_the_end(again, later[10:], 80)
     played, searched = sum(one.plies for one in records), sum(one.plies - 3 for one in later)
@@ -44,7 +44,7 @@ def test_what_was_paid_stays_paid_when_settings_change(tmp_path: Path) -> None:
 def test_cheap_searches_pay_for_no_step_and_are_not_learned_from(tmp_path: Path) -> None:
     """Of games with a playout cap only the full searches count, three of four plies not."""
     records = [cheaply_searched(one, np.arange(one.plies) % 4 > 0) for one in games(60)]
-    one = learning(tmp_path / "a", samples_per_position=4.0)
+    one = training(tmp_path / "a", samples_per_position=4.0)
     turn = to_the_end(one, records, 60)
     full = sum(len(range(0, record.plies, 4)) for record in records)
     assert turn.learned_from == full
@@ -53,20 +53,20 @@ def test_cheap_searches_pay_for_no_step_and_are_not_learned_from(tmp_path: Path)
 
 def test_run_from_before_the_count_goes_on_at_once(tmp_path: Path) -> None:
     """A checkpoint without a count of positions counts as paid for: new games are steps, old ones not."""
-    one, records = learning(tmp_path / "a"), games(40)
+    one, records = training(tmp_path / "a"), games(40)
     before = to_the_end(one, records, 40)
     checkpoint.save(
-        tmp_path / "a", checkpoint.Progress(before.step, one.account.samples, 0, 40, "adamw"),
-        one._learner.weights(0), one._learner.optimizer_state(), one._rng, 3,
+        tmp_path / "a", checkpoint.Progress(before.step, one.budget.samples, 0, 40, "adamw"),
+        one._train_step.weights(0), one._train_step.optimizer_state(), one._rng, 3,
     )  # fmt: skip
-    again, later = learning(tmp_path / "a"), games(40, seed=1)
+    again, later = training(tmp_path / "a"), games(40, seed=1)
     fill(again, stored(tmp_path, records), 40)
     assert to_the_end(again, later, 80).step == before.step + 2 * sum(one.plies for one in later) // 32
 
 
 def test_nothing_is_trained_on_while_nothing_was_searched(tmp_path: Path) -> None:
     """Games of random moves only, that came to fill the window, are not learned from."""
-    one, searched = learning(tmp_path / "a"), games(30)
-    one.account.paid_for = 1e6
+    one, searched = training(tmp_path / "a"), games(30)
+    one.budget.paid_for = 1e6
     assert to_the_end(one, [without_search(game, 9) for game in searched], 30).step == 0
     assert one.turn(searched, 60, 400).step > 0

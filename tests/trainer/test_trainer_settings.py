@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from learning_runs import games, learning
+from training_runs import games, training
 
 from runtime.exits import Exit, Fatal
 from trainer.config import TrainerConfig
-from trainer.learning import recipe_of
+from trainer.training_loop import recipe_of
 
 
 def test_network_of_any_size(tmp_path: Path) -> None:
     """--net takes sizes where it takes presets; what is neither is refused before anything is begun."""
-    one = learning(tmp_path / "a", net="1x8setanh")
+    one = training(tmp_path / "a", net="1x8setanh")
     one._sampler.warm(games(1)[0])
     assert one.architecture == "1x8setanh"
-    assert one._learner.network.value.out.out_features == 1
+    assert one._train_step.network.value.out.out_features == 1
     with pytest.raises(Fatal, match="BLOCKSxCHANNELS") as caught:
         TrainerConfig(net="1x8 se").check()
     assert caught.value.code == Exit.CONFIG
@@ -51,6 +51,6 @@ def test_setting_out_of_range_is_named(name: str, value: float) -> None:
 def test_symmetries_are_seen_by_default_where_there_are_any(tmp_path: Path) -> None:
     """`auto` and `on` see tic-tac-toe through its eight symmetries, `off` as it stands."""
     maps = [
-        len(learning(tmp_path / mode, symmetric=mode)._sampler._maps.cells) for mode in ("auto", "on", "off")
+        len(training(tmp_path / mode, symmetric=mode)._sampler._maps.cells) for mode in ("auto", "on", "off")
     ]
     assert maps == [8, 8, 1]

@@ -16,13 +16,13 @@ from net.architectures.heads import wdl_of
 from net.architectures.registry import build, named
 from net.architectures.residual import Residual
 from net.architectures.sizes import Architecture, ValueHeadKind
-from net.planes import PlaneShape, unpack, words_tensor
+from net.planes import PlaneShape, features_tensor, unpack
 from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets, values_of
 from trainer.optimizers import RECIPES, make_optimizer
 from trainer.probes import correlation
 from trainer.sampler import Sampler
 from trainer.samples import Samples
-from trainer.train import Learner, StepFigures
+from trainer.train_step import StepFigures, TrainStep
 from trainer.window import Window
 
 torch.set_num_threads(1)
@@ -117,13 +117,13 @@ def test_trained_value_is_the_discounted_outcome(value_head: ValueHeadKind) -> N
     torch.manual_seed(2)
     recipe = dataclasses.replace(RECIPES["adamw"], lr=0.01, warmup_steps=10, win_discount=0.8)
     net = dataclasses.replace(NET, value_head=value_head)
-    learner = Learner(GAME, 1, build(net, GAME, 1), recipe, torch.device("cpu"))
+    learner = TrainStep(GAME, 1, build(net, GAME, 1), recipe, torch.device("cpu"))
     samples = distinct(some_samples(16))
     for _ in range(200):
         learner.train(samples)
     learner.network.train()
-    words = unpack(words_tensor(samples.words), PlaneShape.of(GAME, 1))
-    wdl = wdl_of(learner.network(words)[1].detach())
+    packed_features = unpack(features_tensor(samples.packed_features), PlaneShape.of(GAME, 1))
+    wdl = wdl_of(learner.network(packed_features)[1].detach())
     wanted = (1 - samples.classes) * 0.8**samples.plies_left
     np.testing.assert_allclose((wdl[:, 0] - wdl[:, 2]).numpy(), wanted, atol=0.1)
 
@@ -149,7 +149,7 @@ def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
     """With weight 0 a batch of capped games leaves the value head alone (but for its decay)."""
     torch.manual_seed(3)
     recipe = dataclasses.replace(RECIPES["adamw"], capped_value_weight=0.0, weight_decay=0.0)
-    learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+    learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
     samples = some_samples(16)
     before = learner.network.value.out.weight.clone()
     learner.train(samples._replace(capped=np.ones(16, np.uint8)))
@@ -176,11 +176,11 @@ def test_a_value_is_win_minus_loss(value_outputs: int) -> None:
 def test_held_out_figures_are_of_the_values() -> None:
     """Their spread, and their correlation with whatever the game counts on the board."""
     torch.manual_seed(3)
-    learner = Learner(GAME, 1, build(NET, GAME, 1), RECIPES["adamw"], torch.device("cpu"))
+    learner = TrainStep(GAME, 1, build(NET, GAME, 1), RECIPES["adamw"], torch.device("cpu"))
     samples = some_samples(40)
-    values = learner.values(samples.words)
+    values = learner.values(samples.packed_features)
     assert (np.abs(values) <= 1).all()
-    found = learner.evaluate(samples, lambda words: 3 - 2 * learner.values(words))
+    found = learner.evaluate(samples, lambda packed_features: 3 - 2 * learner.values(packed_features))
     assert found.value_spread == pytest.approx(values.std())
     assert found.material_r == pytest.approx(-1)
     assert learner.evaluate(samples).material_r is None
@@ -243,14 +243,14 @@ def test_one_batch_is_learnt_by_heart(net: Architecture, form: str) -> None:
     """Shown the same samples again and again, the network comes down to the entropy of the visits."""
     torch.manual_seed(2)
     recipe = dataclasses.replace(RECIPES["adamw"], lr=0.01, warmup_steps=10, policy_loss=form)
-    learner = Learner(GAME, 1, build(net, GAME, 1), recipe, torch.device("cpu"))
+    learner = TrainStep(GAME, 1, build(net, GAME, 1), recipe, torch.device("cpu"))
     samples = distinct(some_samples(16))
     figures = by_heart(learner, samples, 200)
     assert figures.policy_loss - figures.policy_entropy < 0.05
     assert figures.value_loss < 0.05
 
 
-def by_heart(learner: Learner, samples: Samples, steps: int) -> StepFigures:
+def by_heart(learner: TrainStep, samples: Samples, steps: int) -> StepFigures:
     """Figures of the step after `steps` on the same samples."""
     for _ in range(steps):
         learner.train(samples)
@@ -263,12 +263,12 @@ def by_heart(learner: Learner, samples: Samples, steps: int) -> StepFigures:
 
 def distinct(samples: Samples) -> Samples:
     """One sample of each position, as two with different targets cannot both be learnt."""
-    _, rows = np.unique(samples.words, axis=0, return_index=True)
+    _, rows = np.unique(samples.packed_features, axis=0, return_index=True)
     parts = [np.flatnonzero(samples.rows == row) for row in rows]
     numbers = np.repeat(np.arange(len(rows)), [len(part) for part in parts])
     entries = np.concatenate(parts)
     return Samples(
-        samples.words[rows],
+        samples.packed_features[rows],
         samples.classes[rows],
         samples.root_values[rows],
         samples.capped[rows],
@@ -299,7 +299,7 @@ def test_average_is_the_weighted_mean_of_all_steps() -> None:
     being trained does not notice."""
     torch.manual_seed(4)
     recipes = [dataclasses.replace(RECIPES["adamw"], ema=decay) for decay in (0.5, 0.0)]
-    one, plain = (Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu")) for recipe in recipes)
+    one, plain = (TrainStep(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu")) for recipe in recipes)
     plain.network.load_state_dict(one.network.state_dict())
     expected = {name: tensor.clone().double() for name, tensor in one.network.state_dict().items()}
     samples = some_samples(16)
@@ -320,7 +320,7 @@ def test_averaged_normalisation_is_as_good_as_measured_anew() -> None:
     """The averaged network loses nothing against itself with running statistics measured on the samples."""
     torch.manual_seed(5)
     recipe = dataclasses.replace(RECIPES["adamw"], ema=0.95)
-    learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+    learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
     window, sampler, rng = Window(GAME, 2000), Sampler(GAME, 1), np.random.default_rng(6)
     for _ in range(200):
         window.add(random_game(GAME, rng, simulations=50))
@@ -356,7 +356,7 @@ def test_half_numbers_change_the_losses_by_a_hair() -> None:
     for precision in ("float32", "bfloat16"):
         torch.manual_seed(3)
         recipe = dataclasses.replace(RECIPES["adamw"], precision=precision, warmup_steps=0)
-        learner = Learner(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+        learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
         by_heart(learner, samples, 20)
         assert {tensor.dtype for tensor in learner.network.parameters()} == {torch.float32}
         found.append(learner.evaluate(samples))

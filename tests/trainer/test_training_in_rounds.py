@@ -19,8 +19,8 @@ from runtime.exits import Exit, Fatal
 from store.reader import StoreReader
 from store.sqlite import Store
 from trainer.config import TrainerConfig
-from trainer.learning import Learning
-from trainer.rounds import LearningInRounds, Rounds
+from trainer.rounds import Rounds, TrainingLoopInRounds
+from trainer.training_loop import TrainingLoop
 
 torch.set_num_threads(1)
 
@@ -58,14 +58,14 @@ class Trainer:
     def begin(self) -> None:
         """As a new process: all it knows is on the disk."""
         rounds = Rounds(GAME, ROUND, SEED, StoreReader(self.folder / "games.db"))
-        self.learning = LearningInRounds(self.config, GAME, 1, "tiny", self.folder, rounds)
-        self.learning.fill(rounds.reader, self.store.newest)
+        self.training = TrainingLoopInRounds(self.config, GAME, 1, "tiny", self.folder, rounds)
+        self.training.fill(rounds.reader, self.store.newest)
 
     def turn(self) -> bool:
         """Whether there is more to do."""
-        turn = self.learning.turn([], 0, 0)
+        turn = self.training.turn([], 0, 0)
         if turn.version is not None:
-            version, _, data = self.learning.publish(99)
+            version, _, data = self.training.publish(99)
             assert version == turn.version
             self.hashes.setdefault(version, set()).add(hashlib.sha256(data).hexdigest())
         return turn.more
@@ -77,7 +77,7 @@ def test_interrupted_training_comes_to_the_same_weights(tmp_path: Path, config: 
     games in another order, and a stranger's game among them; the window overflows on the way."""
     rng = np.random.default_rng(5)
     straight, broken = Trainer(config, tmp_path / "a"), Trainer(config, tmp_path / "b")
-    broken.learning.turn_seconds = -1.0
+    broken.training.turn_seconds = -1.0
     kills = 0
     for number in range(5):
         records = games(5)[number * ROUND : (number + 1) * ROUND]
@@ -88,19 +88,19 @@ def test_interrupted_training_comes_to_the_same_weights(tmp_path: Path, config: 
         put(broken.store, [records[i] for i in rng.permutation(ROUND)])
         while broken.turn():
             if rng.random() < 0.2:
-                broken.learning.save()
+                broken.training.save()
             if rng.random() < 0.3:
                 kills += 1
                 broken.begin()
-                broken.learning.turn_seconds = -1.0
+                broken.training.turn_seconds = -1.0
     assert set(straight.hashes) == set(range(1, 6))
     assert {number: broken.hashes[number] for number in straight.hashes} == straight.hashes
     assert len(set.union(*straight.hashes.values())) == 5
-    assert straight.learning.step == broken.learning.step > 30
+    assert straight.training.step == broken.training.step > 30
     assert kills > 3
-    ours, theirs = (one.learning._learner.network.state_dict() for one in (straight, broken))
+    ours, theirs = (one.training._train_step.network.state_dict() for one in (straight, broken))
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
-    assert straight.learning.window.positions == broken.learning.window.positions
+    assert straight.training.window.positions == broken.training.window.positions
 
 
 def test_round_begins_when_it_is_complete(tmp_path: Path) -> None:
@@ -108,27 +108,27 @@ def test_round_begins_when_it_is_complete(tmp_path: Path) -> None:
     one = Trainer(PLAIN, tmp_path / "a")
     first = games(1)
     put(one.store, first[1:])
-    turn = one.learning.turn([], 0, 0)
+    turn = one.training.turn([], 0, 0)
     assert (turn.step, turn.version, turn.more) == (0, 0, False)
     assert turn.waiting_for == f"games of round 0: {ROUND - 1} of {ROUND} are there"
     put(one.store, first)
-    turn = one.learning.turn([], 0, 0)
+    turn = one.training.turn([], 0, 0)
     assert (turn.version, turn.more) == (1, False)
-    assert one.learning.publish(0)[0] == 1
+    assert one.training.publish(0)[0] == 1
 
 
 def test_round_without_a_step_still_makes_a_version(tmp_path: Path) -> None:
     """While the window is too small for steps, the next round is played by the same network."""
     one = Trainer(dataclasses.replace(PLAIN, min_positions=300), tmp_path / "a")
     put(one.store, games(1))
-    turn = one.learning.turn([], 0, 0)
+    turn = one.training.turn([], 0, 0)
     assert (turn.step, turn.version) == (0, 1)
 
 
 def test_rounds_cannot_change_in_a_run(tmp_path: Path) -> None:
     """A run trained in rounds goes on in rounds of the same size only."""
     one = Trainer(PLAIN, tmp_path / "a")
-    one.learning.save()
+    one.training.save()
     with pytest.raises(Fatal, match="round_games 20, now it is 0") as caught:
-        Learning(PLAIN, GAME, 1, "tiny", tmp_path / "a")
+        TrainingLoop(PLAIN, GAME, 1, "tiny", tmp_path / "a")
     assert caught.value.code == Exit.CONFIG

@@ -88,7 +88,9 @@ def test_samples_agree_with_the_slow_twin(game: Game) -> None:
     samples = everything(game, window)
     for row in range(window.positions):
         record, ply = naive.position(row)
-        np.testing.assert_array_equal(samples.words[row], naive_words(game, record, ply, game.history))
+        np.testing.assert_array_equal(
+            samples.packed_features[row], naive_words(game, record, ply, game.history)
+        )
         assert policy_of(samples, row) == pytest.approx(naive_policy(game, record, ply))
         assert samples.classes[row] == naive_class(game, record, ply)
         searched = record.visited[ply] > 0
@@ -106,9 +108,9 @@ def test_symmetric_samples_turn_board_and_policy_alike(game: Game) -> None:
     for index, symmetry in enumerate(game.symmetries, start=1):
         samples = everything(game, window, index)
         for row in range(record.plies):
-            words = naive_words(game, record, row, game.history)
-            turned = naive_symmetry(game, words, symmetry, game.history)
-            np.testing.assert_array_equal(samples.words[row], turned)
+            packed_features = naive_words(game, record, row, game.history)
+            turned = naive_symmetry(game, packed_features, symmetry, game.history)
+            np.testing.assert_array_equal(samples.packed_features[row], turned)
             shares = {int(symmetry.actions[a]): p for a, p in naive_policy(game, record, row).items()}
             assert policy_of(samples, row) == pytest.approx(shares)
             assert samples.classes[row] == naive_class(game, record, row)
@@ -135,11 +137,13 @@ def test_only_the_newest_positions_are_drawn(newest: int) -> None:
     drawn = sampler.sample(window, np.random.default_rng(8), 2000, newest)
     last = sampler.newest(window, newest, 100)
     count = min(newest, window.positions)
-    np.testing.assert_array_equal(last.words, whole.words[-count:])
-    assert {words.tobytes() for words in drawn.words} == {words.tobytes() for words in last.words}
+    np.testing.assert_array_equal(last.packed_features, whole.packed_features[-count:])
+    assert {packed_features.tobytes() for packed_features in drawn.packed_features} == {
+        packed_features.tobytes() for packed_features in last.packed_features
+    }
     some = sampler.newest(window, newest, 7)
     np.testing.assert_array_equal(
-        some.words, last.words[[i * count // min(7, count) for i in range(min(7, count))]]
+        some.packed_features, last.packed_features[[i * count // min(7, count) for i in range(min(7, count))]]
     )
 
 
@@ -155,8 +159,10 @@ def test_plies_without_a_search_are_neither_drawn_nor_counted() -> None:
     sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
     drawn, last = sampler.sample(window, np.random.default_rng(8), 2000), sampler.newest(window, 10**6, 10**6)
     assert not np.isnan(drawn.root_values).any()
-    np.testing.assert_array_equal(last.words, whole.words[searched])
-    assert {words.tobytes() for words in drawn.words} == {words.tobytes() for words in last.words}
+    np.testing.assert_array_equal(last.packed_features, whole.packed_features[searched])
+    assert {packed_features.tobytes() for packed_features in drawn.packed_features} == {
+        packed_features.tobytes() for packed_features in last.packed_features
+    }
 
 
 @pytest.mark.parametrize("surprise_share", [0.0, 0.5])
@@ -174,8 +180,10 @@ def test_positions_of_cheap_searches_are_neither_drawn_nor_counted(surprise_shar
     sampler, whole = SAMPLERS["connect_four", False], everything(CONNECT_FOUR, window)
     drawn = sampler.sample(window, np.random.default_rng(8), 2000, surprise_share=surprise_share)
     last = sampler.newest(window, 10**6, 10**6)
-    np.testing.assert_array_equal(last.words, whole.words[full])
-    assert {words.tobytes() for words in drawn.words} == {words.tobytes() for words in last.words}
+    np.testing.assert_array_equal(last.packed_features, whole.packed_features[full])
+    assert {packed_features.tobytes() for packed_features in drawn.packed_features} == {
+        packed_features.tobytes() for packed_features in last.packed_features
+    }
 
 
 def test_a_single_target_among_many_positions_is_found() -> None:
@@ -188,7 +196,9 @@ def test_a_single_target_among_many_positions_is_found() -> None:
     only = sampler.make(window, np.array([3]), np.zeros(1, np.int64))
     for newest in (None, 50):
         drawn = sampler.sample(window, np.random.default_rng(8), 20, newest)
-        assert {words.tobytes() for words in drawn.words} == {only.words[0].tobytes()}
+        assert {packed_features.tobytes() for packed_features in drawn.packed_features} == {
+            only.packed_features[0].tobytes()
+        }
     empty = Window(CONNECT_FOUR, 100)
     empty.add(without_search(games[0], 42))
     with pytest.raises(ValueError, match="no position"):

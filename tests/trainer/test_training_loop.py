@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from games_runs import entry
-from learning_runs import GAME, fill, games, learning, stored, tensors
+from training_runs import GAME, fill, games, stored, tensors, training
 
 from games import get_game
 from protocol.records import sha256
@@ -32,22 +32,22 @@ def test_resumed_training_makes_the_same_steps(tmp_path: Path, settings: dict[st
     """Stopped after 5 steps and resumed, ten steps give the same bits as ten without a stop, though
     games had gone out of the window: of what is trained and of what plays."""
     path = stored(tmp_path, games(60))
-    straight, first = learning(tmp_path / "a", **settings), learning(tmp_path / "b", **settings)
+    straight, first = training(tmp_path / "a", **settings), training(tmp_path / "b", **settings)
     for one in (straight, first):
         fill(one, path, 60)
         for _ in range(5):
             one.make_step()
     first.save()
-    resumed = learning(tmp_path / "b", seed=99, **settings)
+    resumed = training(tmp_path / "b", seed=99, **settings)
     fill(resumed, path, 60)
     for one in (straight, resumed):
         for _ in range(5):
             one.make_step()
-    assert (resumed.step, resumed.account.samples) == (10, 320)
+    assert (resumed.step, resumed.budget.samples) == (10, 320)
     expected = tensors(straight)
     for name, tensor in tensors(resumed).items():
         torch.testing.assert_close(tensor, expected[name], rtol=0, atol=0)
-    ours, theirs = resumed._learner.network.state_dict(), straight._learner.network.state_dict()
+    ours, theirs = resumed._train_step.network.state_dict(), straight._train_step.network.state_dict()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in expected.items()) != ("ema" in settings)
     assert resumed.held_out() == straight.held_out()
@@ -57,7 +57,7 @@ def test_window_is_as_full_after_a_restart_though_games_are_held_out(tmp_path: P
     """What is held out takes no room in the window, neither when games come in nor when it is filled."""
     records = games(120)
     path = stored(tmp_path, records)
-    one, again = (learning(tmp_path / name, held_out=0.3) for name in "ab")
+    one, again = (training(tmp_path / name, held_out=0.3) for name in "ab")
     one.turn(records, 120, 10**6)
     fill(again, path, 120)
     assert again.window.positions == one.window.positions > 190
@@ -68,27 +68,27 @@ def test_average_may_be_taken_up_and_given_up_in_a_run(tmp_path: Path) -> None:
     """A run goes on with `ema` set where there was none, from its weights, and without, from the trained
     ones."""
     path = stored(tmp_path, games(60))
-    one = learning(tmp_path / "a")
+    one = training(tmp_path / "a")
     fill(one, path, 60)
     one.make_step()
     one.save()
-    averaging = learning(tmp_path / "a", ema=0.9)
+    averaging = training(tmp_path / "a", ema=0.9)
     assert all(torch.equal(tensor, tensors(one)[name]) for name, tensor in tensors(averaging).items())
     fill(averaging, path, 60)
     averaging.make_step()
     averaging.save()
-    without = tensors(learning(tmp_path / "a"))
-    trained = averaging._learner.network.state_dict()
+    without = tensors(training(tmp_path / "a"))
+    trained = averaging._train_step.network.state_dict()
     assert all(torch.equal(tensor, trained[name]) for name, tensor in without.items())
 
 
 def test_games_that_came_after_the_checkpoint_are_taken_too(tmp_path: Path) -> None:
     """The window after a restart ends with the newest stored game and is as full as before."""
     path = stored(tmp_path, games(60))
-    one = learning(tmp_path / "a")
+    one = training(tmp_path / "a")
     fill(one, path, 30)
     one.save()
-    again, fresh = learning(tmp_path / "a"), learning(tmp_path / "b")
+    again, fresh = training(tmp_path / "a"), training(tmp_path / "b")
     fill(again, path, 60)
     fill(fresh, path, 60)
     assert (again.window.games, again.window.positions) == (fresh.window.games, fresh.window.positions)
@@ -101,7 +101,7 @@ def test_unreadable_game_in_the_store_is_left_out(tmp_path: Path, caplog: pytest
     later = b"of a later format"
     store.commit([Entry(bytes(16), sha256(later), "workers", 5, 0, "line", 0, 0, later)])
     store.close()
-    one = learning(tmp_path / "a")
+    one = training(tmp_path / "a")
     fill(one, path, 21)
     assert one.window.games == 20
     assert "game 21 of the store" in caplog.text
@@ -109,7 +109,7 @@ def test_unreadable_game_in_the_store_is_left_out(tmp_path: Path, caplog: pytest
 
 def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whichever byte of the newest checkpoint is missing or changed, the one before is taken."""
-    one = learning(tmp_path / "a")
+    one = training(tmp_path / "a")
     fill(one, stored(tmp_path, games(40)), 40)
     for _ in range(2):
         one.make_step()
@@ -118,16 +118,16 @@ def test_torn_checkpoint_is_skipped(tmp_path: Path, caplog: pytest.LogCaptureFix
     whole = newest.read_bytes()
     for damaged in (whole[:-1], b"", whole[:100] + bytes([whole[100] ^ 1]) + whole[101:]):
         newest.write_bytes(damaged)
-        assert learning(tmp_path / "a").step == 1
+        assert training(tmp_path / "a").step == 1
     newest.write_bytes(whole)
     newest.with_suffix(".safetensors").write_bytes(b"not these")
-    assert learning(tmp_path / "a").step == 1
+    assert training(tmp_path / "a").step == 1
     assert "skipped the checkpoint" in caplog.text
 
 
 def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
     """Only the newest few are kept, network and state alike."""
-    one = learning(tmp_path / "a", keep_checkpoints=2)
+    one = training(tmp_path / "a", keep_checkpoints=2)
     fill(one, stored(tmp_path, games(40)), 40)
     for _ in range(4):
         one.make_step()
@@ -138,8 +138,8 @@ def test_old_checkpoints_are_removed(tmp_path: Path) -> None:
 
 def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
     """Training that has run away ends with a message that says what to change, before weights go out."""
-    one = learning(tmp_path / "a")
-    torch.nn.init.constant_(one._learner.network.value.out.bias, float("nan"))
+    one = training(tmp_path / "a")
+    torch.nn.init.constant_(one._train_step.network.value.out.bias, float("nan"))
     with pytest.raises(Fatal, match="smaller --lr"):
         one.turn(games(55), 55, 400)
     with pytest.raises(Fatal, match="not finite"):
@@ -151,7 +151,7 @@ def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
     asking for it changes nothing."""
     path = stored(tmp_path, games(400))
     one, again, none = (
-        learning(tmp_path / name, held_out=share, window_positions=5000)
+        training(tmp_path / name, held_out=share, window_positions=5000)
         for name, share in (("a", 0.25), ("b", 0.25), ("c", 0.0))
     )
     for each in (one, again, none):
@@ -170,14 +170,14 @@ def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
 
 def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) -> None:
     """Outcomes drawn at random can be learnt by heart only: the training loss falls, that of others not."""
-    one = learning(tmp_path / "a", held_out=0.5, lr=0.005, window_positions=5000, symmetric="off")
+    one = training(tmp_path / "a", held_out=0.5, lr=0.005, window_positions=5000, symmetric="off")
     fill(one, stored(tmp_path, games(100)), 100)
     before = one.held_out()
     for _ in range(300):
         one.make_step()
-    one._learner.figures()
+    one._train_step.figures()
     one.make_step()
-    trained, after = one._learner.figures(), one.held_out()
+    trained, after = one._train_step.figures(), one.held_out()
     assert before is not None
     assert after is not None
     assert trained is not None
@@ -187,10 +187,10 @@ def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) 
 
 def test_figures_of_the_network(tmp_path: Path) -> None:
     """Held-out values and their spread, known positions, weights; asking changes nothing."""
-    one = learning(tmp_path / "a", held_out=0.5, window_positions=5000)
+    one = training(tmp_path / "a", held_out=0.5, window_positions=5000)
     fill(one, stored(tmp_path, games(100)), 100)
     turn = one.turn([], 100, 0)
-    parameters = list(one._learner.network.parameters())
+    parameters = list(one._train_step.network.parameters())
     squares = sum(float((tensor.detach().double() ** 2).sum()) for tensor in parameters)
     assert turn.weight_norm == pytest.approx(squares**0.5)
     assert sum(turn.outcome_shares.values()) == pytest.approx(1)
@@ -206,33 +206,33 @@ def test_figures_of_the_network(tmp_path: Path) -> None:
 def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
     """Steps draw from as many positions as the growth says, within what the window holds."""
     grown = {"window_growth": True, "window_min": 50, "held_out": 0.0, "window_positions": 1000}
-    one = learning(tmp_path / "a", **grown)
+    one = training(tmp_path / "a", **grown)
     assert one.turn(games(100), 100, 400).window_positions == int(50 * (1 + 0.4 * (8**0.75 - 1) / 0.75))
-    assert learning(tmp_path / "b", **grown).turn(games(10), 10, 10**6).window_positions < 100
+    assert training(tmp_path / "b", **grown).turn(games(10), 10, 10**6).window_positions < 100
 
 
 def test_network_of_a_run_cannot_change(tmp_path: Path) -> None:
     """Another --net than the run's is refused, none goes on with the run's."""
-    learning(tmp_path / "a").save()
+    training(tmp_path / "a").save()
     with pytest.raises(Fatal) as caught:
-        learning(tmp_path / "a", net="small")
+        training(tmp_path / "a", net="small")
     assert caught.value.code == Exit.CONFIG
-    assert learning(tmp_path / "a", net="").architecture == "2x32"
-    assert learning(tmp_path / "a", net="2x32").architecture == "2x32"
+    assert training(tmp_path / "a", net="").architecture == "2x32"
+    assert training(tmp_path / "a", net="2x32").architecture == "2x32"
 
 
 def test_versions_go_on_from_the_highest_known(tmp_path: Path) -> None:
     """Published weights are numbered after ours and after the server's."""
-    one = learning(tmp_path / "a")
+    one = training(tmp_path / "a")
     assert one.publish(0)[0] == 1
     assert one.publish(7)[0] == 8
     one.save()
-    assert learning(tmp_path / "a").publish(3)[0] == 9
+    assert training(tmp_path / "a").publish(3)[0] == 9
 
 
 def test_checkpoint_of_another_game_is_not_taken(tmp_path: Path) -> None:
     """A folder with the checkpoints of another game gives none."""
-    learning(tmp_path / "a").save()
+    training(tmp_path / "a").save()
     assert checkpoint.load_newest(tmp_path / "a", get_game("connect_four"), 1) is None
 
 
@@ -245,7 +245,7 @@ def test_games_that_were_too_old_do_not_come_back_into_the_window(tmp_path: Path
     store = Store(tmp_path / "games.db", GAME.name)
     store.commit(entries)
     store.close()
-    before, after = learning(tmp_path / "a"), learning(tmp_path / "b")
+    before, after = training(tmp_path / "a"), training(tmp_path / "b")
     before.turn(records[::2], 60, 10**6)
     fill(after, tmp_path / "games.db", 60)
     played = [

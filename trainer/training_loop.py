@@ -24,10 +24,10 @@ from trainer.checkpoint import Progress
 from trainer.config import TrainerConfig
 from trainer.held_out import HeldOut
 from trainer.optimizers import RECIPES, Recipe
-from trainer.pacing import Account, Growth
+from trainer.pacing import Growth, SampleBudget
 from trainer.probes import Probes
 from trainer.sampler import Sampler
-from trainer.train import HeldOutFigures, Learner, StepFigures, choose_device
+from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device
 from trainer.window import Window
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Turn:
     """In rounds: the weights version that is due by now; None when time or steps decide, or amid a round."""
 
 
-class Learning:
+class TrainingLoop:
     """Everything that a training step touches. One thread at a time may use it."""
 
     turn_seconds = TURN_SECONDS
@@ -96,7 +96,7 @@ class Learning:
         self._probes = Probes.of(game, history)
         recipe = recipe_of(config)
         self._recipe = recipe
-        self.account = Account(recipe.batch, config.samples_per_position, config.min_positions)
+        self.budget = SampleBudget(recipe.batch, config.samples_per_position, config.min_positions)
         self.window = Window(
             game,
             config.window_positions,
@@ -123,7 +123,7 @@ class Learning:
         found = checkpoint.load_newest(folder, game, history)
         played = found.network if found else new_network(config, game, history, preset)
         trained = found.trained if found else None
-        self._learner = Learner(game, history, played, recipe, choose_device(config.device), trained)
+        self._train_step = TrainStep(game, history, played, recipe, choose_device(config.device), trained)
         if found is not None:
             self._restore(found)
 
@@ -147,15 +147,15 @@ class Learning:
         same = progress.optimizer == self._recipe.optimizer
         if not same:
             log.warning("the optimizer is %s now; its state starts anew", self._recipe.optimizer)
-        self._learner.restore(progress.step, found.optimizer_state if same else None)
+        self._train_step.restore(progress.step, found.optimizer_state if same else None)
         self._rng = found.rng
         self.version, self._last_seq = progress.version, progress.last_seq
-        self.account.restore(progress.samples, progress.learned_from, progress.paid_for)
+        self.budget.restore(progress.samples, progress.learned_from, progress.paid_for)
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
 
     @property
     def step(self) -> int:
-        return self._learner.step
+        return self._train_step.step
 
     def warm(self, record: GameRecord) -> None:
         """Compile now (some seconds the first time) and not at the first step."""
@@ -210,11 +210,11 @@ class Learning:
         while steps and time.monotonic() < deadline:
             self.make_step()
             steps -= 1
-        return self._turn(steps > 0, self.account.waiting_for(self._learnable))
+        return self._turn(steps > 0, self.budget.waiting_for(self._learnable))
 
     def _turn(self, more: bool, waiting_for: str, version: int | None = None) -> Turn:
         """What was done, or Fatal."""
-        figures = self._learner.figures()
+        figures = self._train_step.figures()
         if figures is not None and not all(math.isfinite(figure) for figure in figures if figure is not None):
             raise Fatal(
                 f"the loss is not finite at step {self.step}; start again with a smaller --lr "
@@ -222,13 +222,13 @@ class Learning:
                 Exit.INTERNAL,
             )
         drawn_from = self.window.next_position - self.window.newest(self._newest or self.window.capacity)
-        shares, norm = self.window.outcome_shares, self._learner.weight_norm()
-        learned_from = self.account.learned_from
+        shares, norm = self.window.outcome_shares, self._train_step.weight_norm()
+        learned_from = self.budget.learned_from
         return Turn(self.step, drawn_from, figures, more, waiting_for, shares, norm, learned_from, version)
 
     def _owed(self) -> int:
         """Steps that are paid for."""
-        return self.account.steps(self._learnable)
+        return self.budget.steps(self._learnable)
 
     @property
     def _learnable(self) -> int:
@@ -251,46 +251,46 @@ class Learning:
             return
         self.window.add(record)
         if pays:
-            self.account.pay(record.targets)
+            self.budget.add_positions(record.targets)
 
     def make_step(self) -> None:
         """One step, whatever the pace."""
         samples = self._sampler.sample(
             self.window, self._rng, self._recipe.batch, self._newest, self._config.surprise_share
         )
-        self._learner.train(samples)
-        self.account.spend()
+        self._train_step.train(samples)
+        self.budget.take_step()
 
     def held_out(self) -> HeldOutFigures | None:
         """The loss on games never trained on; None while there are too few."""
         samples = self._held_out.newest(self._sampler)
-        return None if samples is None else self._learner.evaluate(samples, self._game.material)
+        return None if samples is None else self._train_step.evaluate(samples, self._game.material)
 
     def probe_values(self) -> dict[str, float]:
         """What the network that plays says of positions whose value is known, by name."""
-        values = self._learner.values(self._probes.words).tolist()
+        values = self._train_step.values(self._probes.packed_features).tolist()
         return dict(zip(self._probes.names, values, strict=True))
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
         """`(version, step, file)` of the network that plays (with `ema` the average), numbered anew."""
         self.version = max(self.version, server_version) + 1
-        return self.version, self.step, self._learner.weights(self.version)
+        return self.version, self.step, self._train_step.weights(self.version)
 
     def save(self) -> None:
         """Write a checkpoint."""
         optimizer = self._recipe.optimizer
         progress = Progress(
             self.step,
-            self.account.samples,
+            self.budget.samples,
             self.version,
             self._last_seq,
             optimizer,
             self.round_games,
-            self.account.learned_from,
-            self.account.paid_for,
+            self.budget.learned_from,
+            self.budget.paid_for,
         )
-        weights, trained = self._learner.weights(self.version), self._learner.trained_weights()
-        state = self._learner.optimizer_state()
+        weights, trained = self._train_step.weights(self.version), self._train_step.trained_weights()
+        state = self._train_step.optimizer_state()
         keep = self._config.keep_checkpoints
         checkpoint.save(self._folder, progress, weights, state, self._rng, keep, trained)
         self.has_checkpoint = True
@@ -298,7 +298,7 @@ class Learning:
     @property
     def architecture(self) -> str:
         """Size of the network, for people."""
-        network: Network = self._learner.network
+        network: Network = self._train_step.network
         return network.architecture.name
 
 

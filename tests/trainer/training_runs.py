@@ -16,7 +16,7 @@ from protocol.records import GameRecord
 from store.reader import StoreReader
 from store.sqlite import Store
 from trainer.config import TrainerConfig
-from trainer.learning import Learning, Turn
+from trainer.training_loop import TrainingLoop, Turn
 
 torch.set_num_threads(1)
 
@@ -33,9 +33,9 @@ CONFIG = TrainerConfig(
 )
 
 
-def learning(folder: Path, **changes: object) -> Learning:
+def training(folder: Path, **changes: object) -> TrainingLoop:
     folder.mkdir(exist_ok=True)
-    return Learning(dataclasses.replace(CONFIG, **changes), GAME, 1, "tiny", folder)  # type: ignore[arg-type]
+    return TrainingLoop(dataclasses.replace(CONFIG, **changes), GAME, 1, "tiny", folder)  # type: ignore[arg-type]
 
 
 def games(count: int, seed: int = 0) -> list[GameRecord]:
@@ -50,13 +50,13 @@ def stored(folder: Path, records: list[GameRecord]) -> Path:
     return folder / "games.db"
 
 
-def fill(one: Learning, path: Path, newest: int) -> None:
+def fill(one: TrainingLoop, path: Path, newest: int) -> None:
     reader = StoreReader(path)
     one.fill(reader, newest)
     reader.close()
 
 
-def to_the_end(one: Learning, records: list[GameRecord], last_seq: int) -> Turn:
+def to_the_end(one: TrainingLoop, records: list[GameRecord], last_seq: int) -> Turn:
     """Take games in and make all steps they pay for."""
     turn = one.turn(records, last_seq, 10**6)
     while turn.more:
@@ -64,6 +64,6 @@ def to_the_end(one: Learning, records: list[GameRecord], last_seq: int) -> Turn:
     return turn
 
 
-def tensors(one: Learning) -> dict[str, torch.Tensor]:
+def tensors(one: TrainingLoop) -> dict[str, torch.Tensor]:
     _, _, data = one.publish(0)
     return from_bytes(data, game=GAME, history=1)[0].state_dict()

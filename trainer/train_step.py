@@ -13,7 +13,7 @@ from torch import Tensor
 from games.spec import Game
 from net.architectures.network import Network
 from net.cpu_engine import faster_dtype
-from net.planes import PlaneShape, unpack, words_tensor
+from net.planes import PlaneShape, features_tensor, unpack
 from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
 from trainer.auxiliary import AuxiliaryLosses, auxiliary_losses
@@ -85,7 +85,7 @@ def computes_in_bfloat16(precision: str, device: torch.device) -> bool:
     return precision == "bfloat16"
 
 
-class Learner:
+class TrainStep:
     """Network and optimizer. One thread at a time may use it.
 
     network  what plays. `trained`: tensors of what is trained, if that is another (see `Checkpoint`)
@@ -156,16 +156,16 @@ class Learner:
         with torch.no_grad():
             parts, auxiliary, mean_weight = self._losses(self.playing.eval(), samples)
         more = self._of_trained_heads([loss.item() for loss in auxiliary])
-        values = self.values(samples.words)
-        r = None if material is None else correlation(values, material(samples.words))
+        values = self.values(samples.packed_features)
+        r = None if material is None else correlation(values, material(samples.packed_features))
         losses = parts.policy.item(), (parts.value / mean_weight).item()
         return HeldOutFigures(*losses, float(values.std()), r, *more)
 
-    def values(self, words: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-        """[n] values for the side to move of the positions `words [n, feature words]`, in [-1, 1], by the
-        network as it would be published now. Changes nothing."""
+    def values(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+        """[n] values for the side to move of the positions `packed_features [n, feature_words]`, in [-1,
+        1], by the network as it would be published now. Changes nothing."""
         with torch.no_grad():
-            planes = unpack(words_tensor(words).to(self._device), self._shape)
+            planes = unpack(features_tensor(packed_features).to(self._device), self._shape)
             _, logits = self.playing.eval()(planes.contiguous(memory_format=torch.channels_last))
             values: npt.NDArray[np.float64] = values_of(logits).double().cpu().numpy()
         return values
@@ -177,8 +177,8 @@ class Learner:
             return float(torch.stack(squares).sum().sqrt())
 
     def _losses(self, network: Network, samples: Samples) -> BatchLosses:
-        words, targets = self._upload(samples)
-        planes = unpack(words, self._shape).contiguous(memory_format=torch.channels_last)
+        packed_features, targets = self._upload(samples)
+        planes = unpack(packed_features, self._shape).contiguous(memory_format=torch.channels_last)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(planes)
         form = self._recipe.policy_loss
@@ -248,4 +248,4 @@ class Learner:
             to_device(samples.shares),
             policy_rows,
         )
-        return words_tensor(samples.words).to(self._device, non_blocking=True), targets
+        return features_tensor(samples.packed_features).to(self._device, non_blocking=True), targets
