@@ -163,7 +163,7 @@ GAME = Game(
         state_to_text=state_to_text,
         action_to_text=lambda _state, action: str(action + 1),
         action_from_text=action_from_text,
-        draw=lambda state: state_to_text(state).replace("/", "\n"),
+        render=lambda state: state_to_text(state).replace("/", "\n"),
     ),
     symmetries=(
         _symmetry("mirror_columns", _GRID[:, ::-1], [0, 1, 3, 2]),
