@@ -149,9 +149,9 @@ def test_quit_ends_at_once_when_nothing_is_owed_and_cuts_an_endless_search_short
 
 
 @pytest.mark.parametrize("line", HOSTILE)
-def test_a_hostile_line_is_answered_with_a_note_or_silence_and_changes_nothing(positions):
+def test_a_hostile_line_is_answered_with_a_note_or_silence_and_changes_nothing(line):
     engine = ready_engine()
-    said = engine.feed(positions, 0.0)
+    said = engine.feed(line, 0.0)
     assert all(action.text.startswith("info string ") and "\n" not in action.text for action in said)
     assert start_of(engine, "go nodes 1") == Request(
         "", (), Options(), 5.0, simulations=1, stop_when_proven=True, may_move_early=True

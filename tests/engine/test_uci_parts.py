@@ -28,8 +28,8 @@ from games import get_game
         ("go searchmoves e2e4 d2d4 nodes 7 infinite", Go(("e2e4", "d2d4"), nodes=7, infinite=True)),
     ],
 )
-def test_lines_are_read_as_the_protocol_says(positions, command):
-    assert parse(positions) == command
+def test_lines_are_read_as_the_protocol_says(line, command):
+    assert parse(line) == command
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_lines_are_read_as_the_protocol_says(positions, command):
         "setoption x",
     ],
 )
-def test_a_line_that_means_nothing_is_refused_with_a_reason(positions):
+def test_a_line_that_means_nothing_is_refused_with_a_reason(line):
     with pytest.raises(BadCommand, match=r"\w+"):
-        parse(positions)
+        parse(line)
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 30))

@@ -17,7 +17,7 @@ GAMES_EACH = 12
 class Playout(NamedTuple):
     """One random game."""
 
-    line: npt.NDArray[np.uint64]
+    positions: npt.NDArray[np.uint64]
     """[plies + 1, words]"""
     actions: list[int]
     reason: int
@@ -37,7 +37,7 @@ def child_of(game: Game, state: npt.NDArray[np.uint64], action: int) -> npt.NDAr
 
 
 def replay(game: Game, actions: list[int]) -> npt.NDArray[np.uint64]:
-    """The line that `actions` make from the usual start."""
+    """The positions that `actions` make from the usual start."""
     positions = np.zeros((len(actions) + 1, game.state_words), dtype=np.uint64)
     game.rules.start(positions[0])
     for ply, action in enumerate(actions):

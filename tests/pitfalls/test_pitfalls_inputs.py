@@ -52,12 +52,12 @@ def test_all_planes_stay_in_range_to_the_end_of_every_game(name: str) -> None:
     """Every ply of random games, the longest included; chess's counters are those of the rules."""
     game = get_game(name)
     longest = max(playouts(name), key=lambda playout: len(playout.actions))
-    for n in range(1, len(longest.line) + 1):
-        numbers = scalars(game, features(game, longest.line, n, 1), 1)
+    for n in range(1, len(longest.positions) + 1):
+        numbers = scalars(game, features(game, longest.positions, n, 1), 1)
         assert ((numbers >= 0) & (numbers <= 1)).all()
         if name == "chess":
             assert numbers[PLIES] == np.float32(n - 1) / np.float32(512)
-            board = chess.Board(game.notation.state_to_text(longest.line[n - 1]))
+            board = chess.Board(game.notation.state_to_text(longest.positions[n - 1]))
             assert numbers[CLOCK] == np.float32(min(board.halfmove_clock, 100)) / np.float32(100)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from learning_runs import fill, games, learning, stored
+from training_runs import fill, games, stored, training
 from test_training import NET, by_heart, distinct
 from unsearched import without_policy
 
@@ -89,11 +89,11 @@ def test_the_network_that_plays_says_what_the_network_that_trains_says(tmp_path:
 def test_a_resumed_trainer_makes_no_step_before_its_window_is_filled(tmp_path: Path) -> None:
     """With its games lost it would learn the few new ones by heart: it waits, and says for what."""
     path = stored(tmp_path, games(60))
-    one = learning(tmp_path / "a")
+    one = training(tmp_path / "a")
     fill(one, path, 60)
     assert one.turn([], 60, 400).step > 0
     one.save()
-    resumed = learning(tmp_path / "a", min_positions=100)
+    resumed = training(tmp_path / "a", min_positions=100)
     step = resumed.step
     few = games(8, seed=3)
     turn = resumed.turn(few, 68, 10_000)

@@ -14,7 +14,7 @@ class NaiveGumbel(NaiveSearch):
     """Sequential halving at the root, the improved policy below it."""
 
     def run_gumbel(self, simulations: int, noise: np.ndarray) -> dict[int, int]:
-        _, self.root, value = self.look(self.line)
+        _, self.root, value = self.look(self.positions)
         assert self.root is not None
         self.evaluation = {id(self.root): value}
         considered = min(self.settings.gumbel_considered, len(self.root.edges))

@@ -55,12 +55,12 @@ def listed(node: Node) -> list[tuple]:
 class NaiveSearch:
     """PUCT as the paper writes it, for one position and no noise."""
 
-    def __init__(self, game: Game, settings: SelfPlaySettings, line: list[np.ndarray]) -> None:
-        self.game, self.settings, self.line = game, settings, line
+    def __init__(self, game: Game, settings: SelfPlaySettings, positions: list[np.ndarray]) -> None:
+        self.game, self.settings, self.positions = game, settings, positions
         self.root_visits, self.root_value_sum = 1, np.float32(0)
 
     def run(self, simulations: int) -> dict[int, int]:
-        _, self.root, value = self.look(self.line)
+        _, self.root, value = self.look(self.positions)
         self.root_value_sum = np.float32(value)
         for _ in range(simulations):
             self.simulate()

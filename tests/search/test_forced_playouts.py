@@ -29,7 +29,7 @@ def test_search_and_target_equal_those_of_the_slow_twin(name, exploration, force
     result = run(tree, HashEvaluator())
     edges = tree.edges_of(0)
     twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
-    _, twin.root, value = twin.look(twin.line)
+    _, twin.root, value = twin.look(twin.positions)
     twin.root_value_sum = np.float32(value)
     for edge, noisy in zip(twin.root.edges, edges, strict=True):
         edge.prior = noisy["prior"]
@@ -53,7 +53,7 @@ def test_visits_that_noise_caused_are_taken_out_as_by_the_slow_twin(name, explor
     result = run(tree, HashEvaluator())
     edges = tree.edges_of(0)
     twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
-    _, twin.root, _ = twin.look(twin.line)
+    _, twin.root, _ = twin.look(twin.positions)
     for edge, noisy in zip(twin.root.edges, edges, strict=True):
         edge.prior, edge.visits, edge.value_sum = noisy["prior"], int(noisy["visits"]), noisy["value_sum"]
     expected = twin.without_noise(clean)

@@ -90,7 +90,7 @@ def joined(tmp_path: Path) -> Iterator[tuple[Front, EvaluatorLoop, CountingNetwo
     router.bind(f"ipc://{tmp_path}/e")
     socket.connect(f"ipc://{tmp_path}/e")
     network = CountingNetwork()
-    loop = EvaluatorLoop(socket, network, words=2, index=3, bad_weights=BadFile)
+    loop = EvaluatorLoop(socket, network, feature_words=2, index=3, bad_weights=BadFile)
     loop.say_ready()
     front = Front(router)
     assert front.receive()[0] == EvaluatorReady(3, "counter", 4, 8, 3)
