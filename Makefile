@@ -23,18 +23,21 @@ $(INSTALLED): pyproject.toml constraints.txt
 run: $(INSTALLED)
 	$(BIN)/azrun --game $(GAME) --minutes $(MINUTES) $(if $(RUN),--run $(RUN)) $(ARGS)
 
+# Test files side by side, on as many cores as there are, at most four: each worker takes 2 GB.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+
 test: $(INSTALLED)
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 # Search, rules, sampler and verification once more, with every index of compiled code checked.
 BOUNDED = tests/games tests/search tests/trainer/test_window.py tests/trainer/test_window_bounds.py \
 	tests/trainer/test_verify.py tests/trainer/test_chess_targets.py 
 test-bounds: $(INSTALLED)
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(BOUNDED) $(ARGS)
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(BOUNDED) $(ARGS)
 
 # More examples for hypothesis, from a new seed each time, which is printed.
 test-nightly: $(INSTALLED)
-	$(BIN)/python -m pytest --hypothesis-profile nightly $(ARGS)
+	$(PYTEST) --hypothesis-profile nightly $(ARGS)
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from training_runs import fill, games, stored, training
 from test_training import NET, by_heart, distinct
+from training_runs import fill, games, stored, training
 from unsearched import without_policy
 
 from bench.random_games import random_game
