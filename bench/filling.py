@@ -15,7 +15,7 @@ from games import get_game
 from protocol.records import sha256, to_bytes
 from store.reader import StoreReader
 from store.sqlite import Entry, Store
-from trainer.config import TrainerConfig
+from trainer.config import SampleSettings, TrainerConfig, WindowSettings
 from trainer.training_loop import TrainingLoop
 
 SIZES = {"connect_four": 20_000, "chess": 2_000}
@@ -48,7 +48,8 @@ def stored(folder: Path, name: str, count: int) -> tuple[Path, int]:
 def seconds_to_fill(path: Path, name: str, positions: int, count: int) -> tuple[float, float]:
     """(by the clock, of processor time)"""
     game = get_game(name)
-    config = TrainerConfig(window_positions=positions + game.max_plies, held_out=0.0, device="cpu")
+    window, samples = WindowSettings(positions + game.max_plies), SampleSettings(held_out=0.0)
+    config = TrainerConfig(window=window, samples=samples, device="cpu")
     with tempfile.TemporaryDirectory() as folder:
         training = TrainingLoop(config, game, game.history, "tiny", Path(folder))
     reader = StoreReader(path)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from games import get_game
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SearchSettings, SelfPlaySettings
 from search.evaluator import UniformEvaluator
 from search.forest import Forest
 from search.pool import SearchPool
@@ -40,7 +40,7 @@ async def play_games(seconds: float) -> None:
     from client.self_play import play_game
 
     game = get_game("chess")
-    settings = resolve(SelfPlaySettings(simulations=SIMULATIONS), game)
+    settings = resolve(SelfPlaySettings(search=SearchSettings(simulations=SIMULATIONS)), game)
     pool = SearchPool(Forest(game, settings, GAMES), UniformEvaluator())
     began = time.monotonic()
     finished = 0

@@ -15,7 +15,7 @@ import zstandard
 from client.self_play import play_game
 from games import get_game
 from protocol.records import GameRecord, from_bytes, to_bytes
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SearchSettings, SelfPlaySettings
 from search.evaluator import UniformEvaluator
 from search.forest import Forest
 from search.pool import SearchPool
@@ -38,7 +38,7 @@ def run() -> dict[str, float | int]:
 
 async def _play(name: str, simulations: int, games: int) -> list[GameRecord]:
     game = get_game(name)
-    settings = resolve(SelfPlaySettings(simulations=simulations), game)
+    settings = resolve(SelfPlaySettings(search=SearchSettings(simulations=simulations)), game)
     pool = SearchPool(Forest(game, settings), UniformEvaluator())
     return [await play_game(pool, np.random.default_rng(number)) for number in range(games)]
 

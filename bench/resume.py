@@ -40,7 +40,7 @@ class Processes:
         both = ("--runs", str(self.folder), "--run", "r")
         self._start(
             "server.main", *both, "--game", "tic_tac_toe", "--net", "1x16", "--gpus", "cpu", "--workers", "1",
-            "--cpu-threads", "1", "--port", str(self._port), "--self-play.simulations", "16",
+            "--cpu-threads", "1", "--port", str(self._port), "--self-play.search.simulations", "16",
             "--self-play.round-games", str(ROUND_GAMES), "--self-play.seed", "11",
         )  # fmt: skip
         self._start(

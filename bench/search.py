@@ -18,7 +18,7 @@ import uvloop
 
 from bench.turns import TURNS, Spread, in_turns, ratio
 from games import get_game
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SearchSettings, SelfPlaySettings
 from search.evaluator import UniformEvaluator
 from search.forest import Forest
 from search.mcts import search
@@ -51,7 +51,7 @@ def coroutine_path(
 ) -> float:
     """Leaves per second of CPU time of this process; trees are kept from move to move."""
     game = get_game(game_name)
-    settings = resolve(SelfPlaySettings(simulations=simulations), game)
+    settings = resolve(SelfPlaySettings(search=SearchSettings(simulations=simulations)), game)
 
     async def main() -> float:
         pool = SearchPool(Forest(game, settings, games), UniformEvaluator())

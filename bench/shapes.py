@@ -36,11 +36,10 @@ from runtime.exits import Exit, Fatal, guarded
 from runtime.nearest import nearest
 from runtime.runs import RunFolder
 from store.reader import StoreReader
-from trainer.config import TrainerConfig
+from trainer.config import LossSettings, OptimizerSettings
 from trainer.held_out import HeldOut
 from trainer.sampler import Sampler
 from trainer.train_step import TrainStep, choose_device, prepare_thread
-from trainer.training_loop import recipe_of
 from trainer.window import Window
 
 WINDOW = 400_000
@@ -90,7 +89,7 @@ def lessons(run: Path) -> Lessons:
         raise Fatal(f"{run} holds no games.db; name the folder of a run", Exit.CONFIG)
     about = RunFolder(run.parent, run.name).describe()
     game, history = get_game(about["game"]), about["history"]
-    window, held_out = Window(game, WINDOW), HeldOut(game, HELD_OUT, WINDOW, 0.0)
+    window, held_out = Window(game, WINDOW), HeldOut(game, HELD_OUT, WINDOW)
     reader = StoreReader(run / "games.db")
     for _, record in reader.records(game, reader.first_of_newest(WINDOW, NEWEST), NEWEST):
         (held_out.window if held_out.takes(record) else window).add(record)
@@ -102,12 +101,12 @@ def train(taught: Lessons, architecture: Architecture, steps: int, seed: int) ->
     """A new network after `steps`, and the milliseconds of processor time a step took."""
     torch.manual_seed(seed)
     network = build(architecture, taught.game, taught.history)
-    config = TrainerConfig(value_q_share=0.25, ema=0.995, cosine_steps=steps)
-    recipe = recipe_of(config)
-    learner = TrainStep(taught.game, taught.history, network, recipe, choose_device("auto"))
+    optimizer = OptimizerSettings(ema=0.995, cosine_steps=steps).filled_in()
+    loss, device = LossSettings(value_q_share=0.25), choose_device("auto")
+    learner = TrainStep(taught.game, taught.history, network, optimizer, loss, device)
     rng, spent = np.random.default_rng(seed), 0.0
     for _ in range(steps):
-        samples = taught.sampler.sample(taught.window, rng, recipe.batch)
+        samples = taught.sampler.sample(taught.window, rng, optimizer.batch)
         begun = time.process_time()
         learner.train(samples)
         spent += time.process_time() - begun

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from evaluation.truth.rows import rows_for
 from games import get_game
 from games.knowledge import Row
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SelfPlaySettings, changed
 from search.evaluator import UniformEvaluator
 from search.forest import Forest
 from search.mcts import search
@@ -33,7 +32,7 @@ SCALES = (0.1, 0.2, 0.3, 0.5, 1.0)
 def quality(rows: Sequence[Row], settings: SelfPlaySettings) -> tuple[float, float]:
     """(right, move) of searches without noise, as above."""
     game = get_game("connect_four")
-    resolved = resolve(replace(settings, root_noise=0.0, temperature_plies=0), game)
+    resolved = resolve(changed(settings, {"noise.root_noise": 0.0, "moves.temperature_plies": 0}), game)
     pool = SearchPool(Forest(game, resolved, len(rows)), UniformEvaluator())
     rng = np.random.default_rng(0)
 
@@ -58,12 +57,13 @@ def run() -> dict[str, float | int]:
     """Prints a table; shares of 1 by kind of search and simulations."""
     rows = [row for row in rows_for(get_game("connect_four")) if row.matters]
     prior = float(np.mean([len(row.keeps) / row.legal for row in rows]))
-    kinds = {"puct": SelfPlaySettings(root="puct")}
-    kinds |= {f"gumbel_{c}": SelfPlaySettings(root="gumbel", gumbel_c_scale=c) for c in SCALES}
+    gumbel = changed(SelfPlaySettings(), {"search.selection": "gumbel"})
+    kinds = {"puct": SelfPlaySettings()}
+    kinds |= {f"gumbel_{c}": changed(gumbel, {"gumbel.c_scale": c}) for c in SCALES}
     figures: dict[str, float | int] = {"positions": len(rows), "prior": round(prior, 3)}
     for kind, settings in kinds.items():
         for simulations in SIMULATIONS:
-            right, move = quality(rows, replace(settings, simulations=simulations))
+            right, move = quality(rows, changed(settings, {"search.simulations": simulations}))
             print(
                 f"{kind:<11} {simulations:4} simulations: right {right:.3f} move {move:.3f}", file=sys.stderr
             )

@@ -29,13 +29,13 @@ class Start(NamedTuple):
 
 def start_of_game(game: Game, settings: SelfPlaySettings, rng: np.random.Generator) -> Start:
     """`start`, or in a `start_share` of games one of `start_positions` or of what `start_generator` draws."""
-    if settings.start_share == 0 or rng.random() >= settings.start_share:
-        return Start(settings.start)
-    names = generator_names(settings.start_generator)
+    if settings.start.share == 0 or rng.random() >= settings.start.share:
+        return Start(settings.start.position)
+    names = generator_names(settings.start.generator)
     if names:
         assert game.generator is not None
         return Start(game.generator.draw(names[int(rng.integers(len(names)))], rng), is_sampled=True)
-    lines = start_lines(settings.start_positions)
+    lines = start_lines(settings.start.positions)
     return Start(lines[int(rng.integers(len(lines)))])
 
 
@@ -57,17 +57,17 @@ class Opening:
     def play_random(self) -> None:
         """0 to `random_plies` legal actions, all equally likely, in a `random_share` of games."""
         settings, rng = self._settings, self._rng
-        for _ in range(self._plies(settings.random_share, settings.random_plies)):
+        for _ in range(self._plies(settings.opening.random_share, settings.opening.random_plies)):
             if not self._play(int(rng.choice(self._tree.legal_actions()))):
                 break
 
     async def play_sampled(self, pool: SearchPool) -> None:
         """0 to `opening_plies` actions drawn from the network's policy, in an `opening_share` of games."""
         settings = self._settings
-        for _ in range(self._plies(settings.opening_share, settings.opening_plies)):
+        for _ in range(self._plies(settings.opening.policy_share, settings.opening.policy_plies)):
             await pool.expand(self._tree)
             view = self._tree.view_of_net()
-            index = sampled(view.priors, settings.opening_temperature, self._rng)
+            index = sampled(view.priors, settings.opening.policy_temperature, self._rng)
             if not self._play(int(view.actions[index])):
                 break
 

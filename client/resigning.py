@@ -12,18 +12,18 @@ class Resigning:
 
     def __init__(self, settings: SelfPlaySettings) -> None:
         self._settings = settings
-        is_fixed = settings.resign_mistakes == 0
-        self.threshold = settings.resign_value if is_fixed else 0.0
+        is_fixed = settings.resignation.mistakes == 0
+        self.threshold = settings.resignation.value if is_fixed else 0.0
         """Below 0; 0: nobody gives up, or nothing has been heard yet."""
 
     def heard(self, threshold: float) -> None:
         """The trainer says which threshold keeps mistakes rare. One that the settings exclude is lowered."""
-        self.threshold = min(threshold, self._settings.resign_value) if threshold < 0 else 0.0
+        self.threshold = min(threshold, self._settings.resignation.value) if threshold < 0 else 0.0
 
     def is_played_on(self, rng: np.random.Generator) -> bool:
         """Whether the game that begins is played to its end whatever happens, to count mistakes."""
         settings = self._settings
-        return settings.resign_value < 0 and rng.random() < settings.resign_play_on
+        return settings.resignation.value < 0 and rng.random() < settings.resignation.play_on
 
     def gives_up(self, value: float) -> bool:
         """Whether a side gives up at this root value. Rounded as in the record, which the trainer checks."""

@@ -115,6 +115,7 @@ async def _play(
 ) -> GameRecord:
     began = time.monotonic()
     game, settings, rng = tree.game, tree.settings, tree.rng
+    cheap = settings.playout_cap.cheap_probability
     tree.reset_randomness()
     text, is_sampled = start_of_game(game, settings, rng)
     start = game.notation.state_from_text(text)
@@ -128,7 +129,7 @@ async def _play(
         columns.add_unsearched(action, pool.evaluator.version)
     reason = tree.end_reason()
     while reason is None:
-        is_cheap = settings.cheap_probability > 0 and rng.random() < settings.cheap_probability
+        is_cheap = cheap > 0 and rng.random() < cheap
         result = await search(tree, pool, is_cheap=is_cheap)
         action = choose_action(result, tree.ply, settings, rng)
         columns.add(action, result, pool.evaluator.version)
@@ -153,7 +154,7 @@ def _record(
         game=tree.game.name,
         start=start,
         max_plies=settings.max_plies,
-        simulations=settings.simulations,
+        simulations=settings.search.simulations,
         actions=np.array(columns.actions, np.uint16),
         visited=np.array([len(result.actions) for result in results], np.uint16),
         visit_actions=np.concatenate([result.actions for result in results]).astype(np.uint16),

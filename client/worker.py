@@ -97,7 +97,7 @@ class Worker:
         welcome = await self._first_welcome
         run = self._run = read_welcome(welcome)
         self._check_rounds(run)
-        seconds = await asyncio.to_thread(warm, run.game.name, run.settings.root)
+        seconds = await asyncio.to_thread(warm, run.game.name, run.settings.search.selection)
         if seconds > SLOW_COMPILE:
             log.info("compiled the rules and the search of %s in %.1f s", run.game.name, seconds)
         if self._options.warm_only:

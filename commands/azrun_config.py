@@ -72,7 +72,7 @@ def _server(settings: RunConfig, port: int) -> list[str]:
         *_config_flag(settings.server_config),
         *("--game", settings.game, "--net", settings.net, "--gpus", settings.gpus),
         *("--workers", str(settings.workers), "--games", str(settings.games)),
-        *("--self-play.simulations", str(settings.simulations)),
+        *("--self-play.search.simulations", str(settings.simulations)),
         *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
         *("--trainer-grace", str(TRAINER_GRACE)),
     )

@@ -113,9 +113,10 @@ def _draw_collapse(signs: Signs) -> Alert | None:
         "draw collapse",
         f"{draws} draws in the last {IN_A_ROW} stretches (least so far {least:.0%}; limit {DRAWS:.0%})",
         "the network learns that all is drawn, and so nobody tries to win; it seldom gets out by itself",
-        "first look for a bug in values or rules; then fewer steps a game (--samples-per-position), "
-        "--self-play.fpu reduction, a longer --self-play.temperature-plies, a lower --lr; do not raise the "
-        "simulations before less than 70 % are draws; or go back to a checkpoint from before it",
+        "first look for a bug in values or rules; then fewer steps a game (--samples.per-position), "
+        "--self-play.search.fpu reduction, a longer --self-play.moves.temperature-plies, a lower "
+        "--optimizer.lr; do not raise the simulations before less than 70 % are draws; or go back to a "
+        "checkpoint from before it",
     )
 
 
@@ -129,8 +130,8 @@ def _says_draw(signs: Signs) -> Alert | None:
         "value says draw",
         f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {newest.draw_share:.0%} draws",
         "saying draw of every position is nearly always right, so there is little left to learn from results",
-        "more decisive games first: varied openings (--self-play.random-share), --capped-value-weight 0.1, a "
-        "share of won endgames (--self-play.start-generator)",
+        "more decisive games first: varied openings (--self-play.opening.random-share), "
+        "--loss.capped-value-weight 0.1, a share of won endgames (--self-play.start.generator)",
     )
 
 
@@ -147,8 +148,9 @@ def _no_effect(signs: Signs) -> Alert | None:
         f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}",
         "too few simulations for so many moves, or moves that were never tried count as lost, so that the "
         "search follows the network; what is learned is what is known already",
-        "more --self-play.simulations or --self-play.root gumbel; --self-play.fpu reduction (an absolute one "
-        "must fit values in -1..1); more --self-play.root-noise",
+        "more --self-play.search.simulations or --self-play.search.selection gumbel; "
+        "--self-play.search.fpu reduction (an absolute one must fit values in -1..1); more "
+        "--self-play.noise.root-noise",
     )
 
 
@@ -160,7 +162,7 @@ def _repetitions(signs: Signs) -> Alert | None:
         "repetitions",
         f"{share:.0%} of the newest games end by threefold repetition (limit {THREEFOLD:.0%})",
         "neither side finds progress, and moves to and fro look as good as any",
-        "a longer --self-play.temperature-plies, more --self-play.root-noise",
+        "a longer --self-play.moves.temperature-plies, more --self-play.noise.root-noise",
     )
 
 
@@ -185,7 +187,7 @@ def _capped(signs: Signs) -> Alert | None:
         "games cut off",
         f"{share:.0%} of the newest games reach the cap on their length (limit {CAPPED:.0%})",
         "won positions are not won; each such game adds a draw to very many positions",
-        "--capped-value-weight 0.1 (trainer), so that they say little about values; a smaller "
+        "--loss.capped-value-weight 0.1 (trainer), so that they say little about values; a smaller "
         "--self-play.max-plies while the network is weak, so that they fill less of the window",
     )
 
@@ -199,7 +201,7 @@ def _saturated(signs: Signs) -> Alert | None:
         f"{newest.saturated_share:.0%} of the newest root values are beyond 0.99, and "
         f"{newest.wrong_share:.0%} of these are wrong (limits {SATURATED_VALUES:.0%}, {WRONG_VALUES:.0%})",
         "the value head has learned results by heart: too many steps on too few games, or too high a rate",
-        "a smaller --samples-per-position, a larger --window-positions, a lower --lr",
+        "a smaller --samples.per-position, a larger --window.positions, a lower --optimizer.lr",
     )
 
 
@@ -211,7 +213,7 @@ def _stale(signs: Signs) -> Alert | None:
         f"newest games are {signs.lag:.0f} weights versions behind (limit {LAG:.0f})",
         "players do not get new weights, or weights come faster than games end",
         "look for refused or undelivered weights in the logs of server and clients; else a larger "
-        "--publish-steps",
+        "--publishing.steps",
     )
 
 
@@ -233,7 +235,7 @@ def _memorising(signs: Signs) -> Alert | None:
         "memorising",
         f"{seen}, value loss {value_was:.2f} -> {value_is:.2f}{reuse}",
         "the network knows the games in the window by heart; new games will surprise it",
-        "a smaller --samples-per-position (1 to 2), a larger --window-positions, or a smaller network",
+        "a smaller --samples.per-position (1 to 2), a larger --window.positions, or a smaller network",
     )
 
 

@@ -8,27 +8,33 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from games.spec import Game
-from protocol.settings import SelfPlaySettings
+from protocol.settings import MOVED, SelfPlaySettings, changed
+from runtime.config import flattened, nested, renamed
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from search.evaluation_settings import FIELDS, FOR_EVALUATION
 from search.selection import selection
 from search.settings import resolve
 
+_WORD_OF = {path: word for word, path in MOVED.items()}
+WORDS = {_WORD_OF[path]: path for path in FIELDS[1:]}
+"""Settings by the words that name them in a search: ratings are kept under these names."""
+
 
 def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:
     """Settings (not resolved) of the search that `text` names; nothing: the one `weights` learned from.
 
-    `text` is ROOT or ROOT?SETTING=VALUE&..., such as `gumbel?gumbel_c_scale=0.1`; what it does not say has
-    its default, whatever the run says. Weights that lie in no run's folder: PUCT with the defaults.
-    Fatal(CONFIG) for a text that means nothing, Fatal(BAD_DATA) for a run whose settings cannot be read.
+    `text` is SELECTION or SELECTION?SETTING=VALUE&..., such as `gumbel?gumbel_c_scale=0.1`; what it
+    does not say has its default, whatever the run says. Weights that lie in no run's folder: PUCT with the
+    defaults. Fatal(CONFIG) for a text that means nothing, Fatal(BAD_DATA) for a run whose settings cannot be
+    read.
     """
     settings = _parsed(text) if text else _of_run(weights)
     try:
@@ -44,27 +50,27 @@ def run_search(run: RunFolder, text: str, game: Game) -> str:
 
 
 def search_name(settings: SelfPlaySettings) -> str:
-    """What `search_for` takes to make these settings again: the root, and what is not as usual."""
-    used = selection(settings.root).FIELDS
-    changed = [
-        f"{name}={getattr(settings, name)}"
-        for name in FIELDS
-        if name in used and getattr(settings, name) != getattr(FOR_EVALUATION, name)
+    """What `search_for` takes to make these settings again: the selection, and what is not as usual."""
+    used = selection(settings.search.selection).FIELDS
+    others = [
+        f"{word}={attrgetter(path)(settings)}"
+        for word, path in WORDS.items()
+        if path in used and attrgetter(path)(settings) != attrgetter(path)(FOR_EVALUATION)
     ]
-    return settings.root + ("?" + "&".join(changed) if changed else "")
+    return settings.search.selection + ("?" + "&".join(others) if others else "")
 
 
 def _parsed(text: str) -> SelfPlaySettings:
-    root, _, rest = text.partition("?")
-    changes: dict[str, Any] = {"root": root}
+    name, _, rest = text.partition("?")
+    changes: dict[str, Any] = {"search.selection": name}
     for part in rest.split("&") if rest else []:
-        name, separator, value = part.partition("=")
-        if not separator or name not in FIELDS[1:]:
+        word, separator, value = part.partition("=")
+        if not separator or word not in WORDS:
             raise Fatal(
-                f"the search {text!r}: {part!r} is not SETTING=VALUE; settings are {', '.join(FIELDS[1:])}",
+                f"the search {text!r}: {part!r} is not SETTING=VALUE; settings are {', '.join(WORDS)}",
                 Exit.CONFIG,
             )
-        changes[name] = value
+        changes[WORDS[word]] = value
     try:
         return _with(changes, strict=False)
     except msgspec.ValidationError as error:
@@ -79,7 +85,8 @@ def _of_run(weights: Path | None) -> SelfPlaySettings:
     file = folder.parent / "config.toml"
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8")).get("self_play", {})
-        return _with({name: table[name] for name in FIELDS if name in table}, strict=True)
+        found = flattened(renamed(table, MOVED))
+        return _with({path: found[path] for path in FIELDS if path in found}, strict=True)
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise Fatal(
             f"{file} does not say how the run searches ({error}); name the search, for example puct",
@@ -89,5 +96,5 @@ def _of_run(weights: Path | None) -> SelfPlaySettings:
 
 def _with(changes: Mapping[str, Any], *, strict: bool) -> SelfPlaySettings:
     """The default search with some fields as given; ValidationError, a ValueError, for a wrong type."""
-    read = msgspec.convert(dict(changes), SelfPlaySettings, strict=strict)
-    return replace(FOR_EVALUATION, **{name: getattr(read, name) for name in changes})
+    read = msgspec.convert(nested(changes), SelfPlaySettings, strict=strict)
+    return changed(FOR_EVALUATION, {path: attrgetter(path)(read) for path in changes})

@@ -156,10 +156,11 @@ def run_one(job: Job) -> dict[str, Any]:
 
 
 def kinds(variants: Sequence[Recipe]) -> list[Recipe]:
-    """One of each kind that is compiled by itself: the first recipe of each root."""
+    """One of each kind that is compiled by itself: the first recipe of each selection."""
     first: dict[str, Recipe] = {}
     for one in variants:
-        first.setdefault(one.server.get("self_play", {}).get("root", ""), one)
+        search = one.server.get("self_play", {}).get("search", {})
+        first.setdefault(search.get("selection", ""), one)
     return list(first.values())
 
 
@@ -179,7 +180,7 @@ def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
     for one in done:
         variant = one["variant"]
         settings = settings_of(now[variant]) if variant in now else None
-        if (one["settings"], one["minutes"]) != (settings, ablation.minutes):
+        if (recipes.under_new_names(one["settings"]), one["minutes"]) != (settings, ablation.minutes):
             raise Fatal(
                 f"{results} holds a run of {variant!r} with other minutes or settings than "
                 f"{ablation.name} has now, and the two cannot be compared; move that file away, or choose "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 import msgspec
 
 from games.names import GAME_NAMES
+from runtime.config import renamed
 from runtime.exits import Exit, Fatal
 from runtime.nearest import nearest
+from server.config import MOVED as MOVED_SERVER
+from trainer.config import MOVED as MOVED_TRAINER
 
 FOLDER = Path(__file__).parent / "recipes"
 ANY_GAME = "any_game"
@@ -94,6 +98,15 @@ def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
         return msgspec.convert({**settings, "name": name}, Recipe)
     except msgspec.ValidationError as error:
         raise Fatal(f"recipe {name}: {error}", Exit.CONFIG) from error
+
+
+def under_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's settings as results of any age have them, under the names that settings have now."""
+    return {
+        **settings,
+        "server": renamed(settings["server"], MOVED_SERVER),
+        "trainer": renamed(settings["trainer"], MOVED_TRAINER),
+    }
 
 
 def to_settings(recipe: Recipe) -> dict[str, Any]:

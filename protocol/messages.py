@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 MAX_ROWS = 4096
 """Leaves in one EVALUATE."""

@@ -1,19 +1,27 @@
 """Settings of self-play: chosen by whoever runs azserver, sent to every worker in WELCOME.
 
-One frozen dataclass, because a game is only comparable with games played under the same settings.
+Frozen dataclasses, one a subject, in one of all: a game is only comparable with games played under the same
+settings. Defaults are AlphaZero's where it published one (arXiv 1712.01815).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class SelfPlaySettings:
-    """How games are played. Defaults are AlphaZero's where it published one (arXiv 1712.01815)."""
+class SearchSettings:
+    """How the search chooses."""
 
-    history: int = 0
-    """Positions in the network's input; 0 takes the game's default (AlphaZero: 8)."""
+    selection: str = "puct"
+    """How it chooses (`search/selection/`): `puct`, learned from visit counts (AlphaZero); `gumbel`:
+    sequential halving, learned from the improved policy (Danihelka et al. 2022), for few simulations;
+    `thompson`: samples of a posterior, learned from visit counts (docs/decisions/0032). With `gumbel`
+    the tree is never reused, and c_base, c_init and the fpu are not used: docs/decisions/0007."""
     simulations: int = 800
     """New simulations per move, on top of what is kept of the tree (AlphaZero: 800)."""
     c_base: float = 19652.0
@@ -35,99 +43,181 @@ class SelfPlaySettings:
     """In units of value [-1, 1]; not applied at a root with noise (KataGo: 0.2 and 0)."""
     fpu_value: float = 0.0
     """Used by `fpu = absolute` only, in [-1, 1]. -1 means "unvisited is lost": draws only follow."""
-    root: str = "puct"
-    """How the search chooses (`search/selection/`): `puct`, learned from visit counts (AlphaZero); `gumbel`:
-    sequential halving, learned from the improved policy (Danihelka et al. 2022), for few simulations;
-    `thompson`: samples of a posterior, learned from visit counts (docs/decisions/0032). With `gumbel`
-    the tree is never reused, and c_base, c_init and the fpu are not used: docs/decisions/0007."""
-    gumbel_considered: int = 16
-    """`root = gumbel`: root actions that are looked at, at most (Gumbel MuZero: 16)."""
-    gumbel_c_visit: float = 50.0
-    """`root = gumbel`: a value v counts (c_visit + most visits of an action) * c_scale * v beside the log
-    of the prior (the paper: 50)."""
-    gumbel_c_scale: float = 0.2
+    reuse_tree: bool = True
+    """Keep the subtree of the move played (AlphaGo Zero does), with fresh noise at the new root."""
+    evaluation_symmetry: bool = False
+    """See each leaf through a random symmetry of the board, in games that have any (AlphaGo Zero: yes;
+    AlphaZero: no)."""
+
+
+@dataclass(frozen=True)
+class GumbelSettings:
+    """Constants of `search.selection = gumbel`."""
+
+    considered: int = 16
+    """Root actions that are looked at, at most (Gumbel MuZero: 16)."""
+    c_visit: float = 50.0
+    """A value v counts (c_visit + most visits of an action) * c_scale * v beside the log of the prior (the
+    paper: 50)."""
+    c_scale: float = 0.2
     """For v in [-1, 1]; 0.1 to 0.3 is advised for chess. The paper's 1.0 for v in [0, 1] would be 0.5."""
+
+
+@dataclass(frozen=True)
+class NoiseSettings:
+    """Exploration at the root, and what of it is kept out of the policy target."""
+
     root_noise: float = 0.25
     """Share of Dirichlet noise in the priors of the root (AlphaZero: 0.25); 0 switches it off. With
-    `root = gumbel` there is Gumbel noise instead, in full for any share above 0."""
+    `search.selection = gumbel` there is Gumbel noise instead, in full for any share above 0."""
     dirichlet_alpha: float = 0.0
     """Shape of that noise; 0 takes the game's (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
-    temperature: float = 1.0
-    """Moves are drawn from visits ** (1 / temperature) for the first plies (AlphaZero: 1)."""
-    temperature_plies: int = 30
-    """Plies after which the most visited move is played (AlphaZero: 30)."""
-    max_plies: int = 0
-    """Length at which a game is scored as a draw; 0 takes the game's (AlphaZero: chess 512)."""
-    cheap_probability: float = 0.0
-    """Share of moves with a cheap search, chosen at random, from which no policy is learned; 0: none
-    (playout cap randomisation, KataGo: 0.75)."""
-    cheap_simulations: int = 0
-    """Simulations of a cheap search, which has no noise; 0 takes a quarter of `simulations` (KataGo: 100
-    beside 600)."""
     forced_playouts: float = 0.0
     """Root actions of a search with noise that have any visits get sqrt(this * prior * all visits) at least,
-    so that noise is looked into (KataGo: 2); 0: none. Not with `root = gumbel`."""
+    so that noise is looked into (KataGo: 2); 0: none. Not with `search.selection = gumbel`."""
     prune_target: bool = True
     """Take forced playouts that the search did not want out of what is learned and of what moves are drawn
     from (KataGo: yes). Without `forced_playouts` there is nothing to take out."""
     prune_noise: bool = False
     """Take visits that only the noise caused out of both, too, whether or not playouts are forced (KataGo:
-    yes; AlphaZero: no). Not with `root = gumbel`. docs/decisions/0009."""
+    yes; AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
+
+
+@dataclass(frozen=True)
+class PlayoutCapSettings:
+    """Playout cap randomisation (KataGo, arXiv 1902.10565; AlphaZero: none)."""
+
+    cheap_probability: float = 0.0
+    """Share of moves with a cheap search, chosen at random, from which no policy is learned; 0: none
+    (KataGo: 0.75)."""
+    cheap_simulations: int = 0
+    """Simulations of a cheap search, which has no noise; 0 takes a quarter of `search.simulations` (KataGo:
+    100 beside 600)."""
+
+
+@dataclass(frozen=True)
+class MoveSettings:
+    """Which move is played after a search."""
+
+    temperature: float = 1.0
+    """Moves are drawn from visits ** (1 / temperature) for the first plies (AlphaZero: 1)."""
+    temperature_plies: int = 30
+    """Plies after which the most visited move is played (AlphaZero: 30)."""
     final_move: str = "visits"
     """The move played after `temperature_plies`, and in play: `visits` = most visited, the first of equals
     (AlphaZero); `robust` = most visited, of equals the highest value; `max` = highest value;
     `max_robust` = an action that is both, searching on for up to `final_extra` simulations to find one, else
-    `robust`; `secure` = highest value - final_secure / sqrt(visits). With `root = gumbel`: its own winner."""
+    `robust`; `secure` = highest value - final_secure / sqrt(visits). With `search.selection = gumbel`: its
+    own winner."""
     final_secure: float = 1.0
     """`final_move = secure` only, in units of value (Chaslot et al. 2008 give 4 for their program Mango)."""
     final_extra: int = 0
-    """`final_move = max_robust` only: simulations beyond `simulations` at most; 0 takes a quarter of them.
-    They choose the move and are not learned from; after them the tree is not kept."""
-    evaluation_symmetry: bool = False
-    """See each leaf through a random symmetry of the board, in games that have any (AlphaGo Zero: yes;
-    AlphaZero: no)."""
-    reuse_tree: bool = True
-    """Keep the subtree of the move played (AlphaGo Zero does), with fresh noise at the new root."""
+    """`final_move = max_robust` only: simulations beyond `search.simulations` at most; 0 takes a quarter of
+    them. They choose the move and are not learned from; after them the tree is not kept."""
+
+
+@dataclass(frozen=True)
+class OpeningSettings:
+    """Plies without a search at the beginning of a game, from which nothing is learned. They count among
+    `moves.temperature_plies` and never end a game (AlphaZero: none)."""
+
     random_share: float = 0.0
-    """Share of games that begin with plies drawn uniformly from the legal ones, from which nothing is
-    learned (for chess a third of games is advised; AlphaZero: 0)."""
+    """Share of games that begin with plies drawn uniformly from the legal ones (for chess a third of games
+    is advised; AlphaZero: 0)."""
     random_plies: int = 0
-    """Such a game has 0 to this many of them, each number equally likely; they never end it (12 advised for
-    chess). They count among `temperature_plies`."""
-    opening_share: float = 0.0
-    """Share of games that begin with plies drawn from the network's own policy, one evaluation each and no
-    search, from which nothing is learned; they follow the random plies of the same game, if it has any.
-    More variety where games are really played (KataGo begins its games so; AlphaZero: 0)."""
-    opening_plies: int = 0
-    """Such a game has 0 to this many of them, each number equally likely; they never end it (KataGo on 19x19:
-    14 on average, exponentially spread). They count among `temperature_plies`."""
-    opening_temperature: float = 1.0
+    """Such a game has 0 to this many of them, each number equally likely (12 advised for chess)."""
+    policy_share: float = 0.0
+    """Share of games that begin with plies drawn from the network's own policy, one evaluation each; they
+    follow the random plies of the same game, if it has any. More variety where games are really played
+    (KataGo begins its games so; AlphaZero: 0)."""
+    policy_plies: int = 0
+    """Such a game has 0 to this many of them, each number equally likely (KataGo on 19x19: 14 on average,
+    exponentially spread)."""
+    policy_temperature: float = 1.0
     """They are drawn from policy ** (1 / temperature) (KataGo: 1)."""
-    start: str = ""
+
+
+@dataclass(frozen=True)
+class StartSettings:
+    """Where games begin, before any opening plies."""
+
+    position: str = ""
     """Start position in the game's notation (chess: FEN); empty is the usual one."""
-    start_positions: str = ""
+    positions: str = ""
     """More start positions in the game's notation, one a line, at most 1000; azserver reads them from its
     --start-positions file. Games from them say so in their records."""
-    start_generator: str = ""
-    """Instead of `start_positions`: names, joined by commas, of start positions that the game draws anew for
+    generator: str = ""
+    """Instead of `positions`: names, joined by commas, of start positions that the game draws anew for
     each game (chess: material such as KQK,KRPKR, either colour with either side's men, nobody in check).
-    No random plies and no opening plies follow such a start."""
-    start_share: float = 0.0
-    """Share of games that begin at one of `start_positions`, or at one drawn by `start_generator`, each line
-    or name equally likely (AlphaZero: 0)."""
-    resign_value: float = 0.0
+    No opening plies follow such a start."""
+    share: float = 0.0
+    """Share of games that begin at one of `positions`, or at one drawn by `generator`, each line or name
+    equally likely (AlphaZero: 0)."""
+
+
+@dataclass(frozen=True)
+class ResignationSettings:
+    """When a side gives up (AlphaGo Zero; AlphaZero's text is silent)."""
+
+    value: float = 0.0
     """A side gives up with the move at which its root value, after the search, is this or lower, in [-1, 0);
-    0: nobody gives up. With `resign_mistakes` above 0 it is the highest threshold ever used; the one in force
-    follows from the games that are played on (AlphaGo Zero: chosen so; AlphaZero's text is silent)."""
-    resign_mistakes: float = 0.05
+    0: nobody gives up. With `mistakes` above 0 it is the highest threshold ever used; the one in force
+    follows from the games that are played on (AlphaGo Zero: chosen so)."""
+    mistakes: float = 0.05
     """Largest share of resigned games that the side would not have lost. The trainer measures it, and lowers
     the threshold so far; until enough is known nobody gives up (AlphaGo Zero: 0.05). 0: the threshold always
-    is `resign_value`."""
-    resign_play_on: float = 0.1
+    is `value`."""
+    play_on: float = 0.1
     """Share of games that are played to their end whatever happens, to measure that (AlphaGo Zero: 0.1)."""
+
+
+@dataclass(frozen=True)
+class SelfPlaySettings:
+    """How games are played."""
+
+    history: int = 0
+    """Positions in the network's input; 0 takes the game's default (AlphaZero: 8)."""
+    max_plies: int = 0
+    """Length at which a game is scored as a draw; 0 takes the game's (AlphaZero: chess 512)."""
     seed: int = 0
     """Games of worker w, game number k draw from (seed, w, k); 0 draws a new seed at each start."""
     round_games: int = 0
     """0: playing and training go on side by side (AlphaZero). Else in rounds: this many games by one network,
-    the steps they pay for, then the next network, which makes a run with a `seed` repeatable bit by bit,
-    also through stops and kills (docs/decisions/0014). Slower: each waits while the other works."""
+    the training steps that these games allow, then the next network, which makes a run with a `seed`
+    repeatable bit by bit, also through stops and kills (docs/decisions/0014). Slower: each waits while the
+    other works."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    gumbel: GumbelSettings = field(default_factory=GumbelSettings)
+    noise: NoiseSettings = field(default_factory=NoiseSettings)
+    playout_cap: PlayoutCapSettings = field(default_factory=PlayoutCapSettings)
+    moves: MoveSettings = field(default_factory=MoveSettings)
+    opening: OpeningSettings = field(default_factory=OpeningSettings)
+    start: StartSettings = field(default_factory=StartSettings)
+    resignation: ResignationSettings = field(default_factory=ResignationSettings)
+
+
+_WHOLE = (
+    *(("search", SearchSettings), ("noise", NoiseSettings)),
+    *(("playout_cap", PlayoutCapSettings), ("moves", MoveSettings)),
+)
+MOVED = {
+    **{one.name: f"{group}.{one.name}" for group, kind in _WHOLE for one in fields(kind)},
+    "root": "search.selection",
+    **{f"gumbel_{one.name}": f"gumbel.{one.name}" for one in fields(GumbelSettings)},
+    **{f"resign_{one.name}": f"resignation.{one.name}" for one in fields(ResignationSettings)},
+    **{name: f"opening.{name}" for name in ("random_share", "random_plies")},
+    **{f"opening_{name}": f"opening.policy_{name}" for name in ("share", "plies", "temperature")},
+    "start": "start.position",
+    **{f"start_{name}": f"start.{name}" for name in ("positions", "generator", "share")},
+}
+"""What settings were called before they had groups: run folders and results of that time have these names."""
+
+
+def changed(settings: T, changes: Mapping[str, Any]) -> T:
+    """Nested dataclasses with other values at some paths, such as {"search.c_init": 2.5}."""
+    parts: dict[str, Any] = {}
+    for path, value in changes.items():
+        name, _, rest = path.partition(".")
+        inner = parts.get(name, getattr(settings, name))
+        parts[name] = changed(inner, {rest: value}) if rest else value
+    return replace(settings, **parts)  # type: ignore[type-var]

@@ -16,6 +16,7 @@ import tomllib
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from runtime.exits import Exit, Fatal
@@ -38,8 +39,11 @@ def load(
     command: str,
     examples: tuple[str, str, str],
     description: str,
+    moved: Mapping[str, str] = MappingProxyType({}),
 ) -> T:
     """The settings of `command`. `argv` without the program's name; None takes this process's.
+
+    `moved`: paths of settings that have another one now, such as {"batch": "optimizer.batch"}.
 
     Raises Fatal(CONFIG) for a wrong file or variable, and exits with 2 for a wrong flag. `--help` and
     `--print-config` print and exit with 0.
@@ -48,8 +52,9 @@ def load(
     file = _take_option(arguments, "--config")
     printing = "--print-config" in arguments
     arguments = [argument for argument in arguments if argument != "--print-config"]
-    values = _from_file(config_class, Path(file)) if file is not None else {}
-    _merge(values, _from_environment(config_class, os.environ, command))
+    values = _from_file(config_class, Path(file), moved) if file is not None else {}
+    _merge(values, _from_environment(config_class, os.environ, command, moved))
+    _refuse_moved_flags(arguments, moved)
     config = _parse_flags(config_class, values, arguments, command, examples, description)
     if printing:
         print(to_toml(config), end="")
@@ -146,7 +151,7 @@ def _settings(config_class: type, path: tuple[str, ...] = ()) -> Iterator[tuple[
             yield (*path, field.name), kind
 
 
-def _from_file(config_class: type, file: Path) -> dict[str, Any]:
+def _from_file(config_class: type, file: Path, moved: Mapping[str, str]) -> dict[str, Any]:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -157,18 +162,24 @@ def _from_file(config_class: type, file: Path) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for path, value in _entries(table):
         if path not in known:
-            _unknown(f"{file}: {'.'.join(path)!r}", ".".join(path), [".".join(one) for one in known])
+            name = ".".join(path)
+            _refuse_moved(f"{file}: {name!r}", moved.get(name))
+            _unknown(f"{file}: {name!r}", name, [".".join(one) for one in known])
         _put(values, path, _checked(value, known[path], f"{file}: {'.'.join(path)}"))
     return values
 
 
-def _from_environment(config_class: type, environment: Mapping[str, str], command: str) -> dict[str, Any]:
-    known = {PREFIX + "_".join(path).upper(): (path, kind) for path, kind in _settings(config_class)}
+def _from_environment(
+    config_class: type, environment: Mapping[str, str], command: str, moved: Mapping[str, str]
+) -> dict[str, Any]:
+    known = {_variable(".".join(path)): (path, kind) for path, kind in _settings(config_class)}
+    new_names = {_variable(old): _variable(new) for old, new in moved.items()}
     values: dict[str, Any] = {}
     for name in sorted(environment):
         if not name.startswith(PREFIX) or name in NOT_SETTINGS:
             continue
         if name not in known:
+            _refuse_moved(f"the environment variable {name}", new_names.get(name))
             _unknown(f"the environment variable {name}", name, list(known), f" of {command}; unset it")
         path, kind = known[name]
         _put(values, path, _parsed(environment[name], kind, f"environment variable {name}"))
@@ -194,10 +205,53 @@ def _merge(values: dict[str, Any], over: Mapping[str, Any]) -> None:
         _put(values, path, value)
 
 
+def _variable(path: str) -> str:
+    return PREFIX + path.replace(".", "_").upper()
+
+
+def _flag(path: str) -> str:
+    return "--" + path.replace("_", "-")
+
+
+def _refuse_moved_flags(arguments: Sequence[str], moved: Mapping[str, str]) -> None:
+    new_names = {_flag(old): _flag(new) for old, new in moved.items()}
+    for argument in arguments:
+        name = argument.partition("=")[0].replace("_", "-")
+        if name in new_names:
+            print(f"{name} has another name now: {new_names[name]}", file=sys.stderr)
+            raise SystemExit(Exit.USAGE)
+
+
+def _refuse_moved(what: str, new_name: str | None) -> None:
+    if new_name is not None:
+        raise Fatal(f"{what} has another name now: {new_name!r}", Exit.CONFIG)
+
+
 def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> None:
     """Raise Fatal for a name that means nothing."""
     hint = f"; the nearest is {nearest(name, known)!r}" if known else ""
     raise Fatal(f"{what} is not a setting{more}{hint}; --help lists all", Exit.CONFIG)
+
+
+# ---- Paths ---------------------------------------------------------------------------------------
+
+
+def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of nested tables by their paths, such as "search.c_init". An empty table leaves nothing."""
+    return {".".join(path): value for path, value in _entries(table)}
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of which `flattened` makes `values`."""
+    tables: dict[str, Any] = {}
+    for path, value in values.items():
+        _put(tables, tuple(path.split(".")), value)
+    return tables
+
+
+def renamed(table: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
+    """Tables as an older version wrote them, under the names that settings have now (`moved`: see `load`)."""
+    return nested({moved.get(path, path): value for path, value in flattened(table).items()})
 
 
 # ---- Values --------------------------------------------------------------------------------------

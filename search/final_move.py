@@ -27,7 +27,7 @@ class Candidates:
 
 def is_sampled(settings: SelfPlaySettings, ply: int) -> bool:
     """Whether the move of this ply is drawn from the visits (temperature)."""
-    return ply < settings.temperature_plies and settings.temperature > 0
+    return ply < settings.moves.temperature_plies and settings.moves.temperature > 0
 
 
 def max_child(candidates: Candidates) -> int:
@@ -52,11 +52,11 @@ def agrees(candidates: Candidates) -> bool:
 
 def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
     """The action that `final_move` plays; for `visits` the first of the most visited."""
-    rule = settings.final_move
+    rule = settings.moves.final_move
     if rule == "max" or (rule == "max_robust" and agrees(candidates)):
         index = max_child(candidates)
     elif rule == "secure":
-        index = secure_child(candidates, settings.final_secure)
+        index = secure_child(candidates, settings.moves.final_secure)
     elif rule == "visits":
         index = int(np.argmax(candidates.visits))
     else:

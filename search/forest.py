@@ -59,11 +59,11 @@ class Forest:
         cache: int = 0,
     ) -> None:
         self.game, self.settings = game, settings
-        self.selection = selection(settings.root)
-        self.kernels = kernels_for(game.name, settings.root)
+        self.selection = selection(settings.search.selection)
+        self.kernels = kernels_for(game.name, settings.search.selection)
         self.leaves = leaves
         self.is_fixed = max_nodes > 0
-        self.alphas = np.full(game.max_legal, settings.dirichlet_alpha)
+        self.alphas = np.full(game.max_legal, settings.noise.dirichlet_alpha)
         self._free: list[int] = []
         self.generation = 0
         """Counts how often the arrays were replaced by larger ones."""
@@ -71,7 +71,7 @@ class Forest:
         spare = 1.0 if max_nodes else SPARE
         edges = nodes * int(game.mean_legal * spare) + leaves * game.max_legal
         self._cache = _cache(cache, game)
-        self._symmetries = _symmetries(game, wanted=settings.evaluation_symmetry)
+        self._symmetries = _symmetries(game, wanted=settings.search.evaluation_symmetry)
         self.arrays = self._reserve(0, nodes, edges)
         self.outbox = self._outbox(0)
         self.add_slots(slots)
@@ -142,8 +142,8 @@ class Forest:
 
     def _nodes_needed(self) -> int:
         settings = self.settings
-        keeps = KEPT_TREES if settings.reuse_tree and self.selection.KEEPS_SUBTREE else 0
-        return (keeps + 1) * settings.simulations + settings.final_extra + 2
+        keeps = KEPT_TREES if settings.search.reuse_tree and self.selection.KEEPS_SUBTREE else 0
+        return (keeps + 1) * settings.search.simulations + settings.moves.final_extra + 2
 
     def _reserve(self, slots: int, nodes: int, edges: int) -> ForestArrays:
         game, settings, leaves = self.game, self.settings, self.leaves

@@ -37,7 +37,7 @@ async def search(tree: SearchTree, pool: SearchPool, *, is_cheap: bool = False) 
     result: SearchResult = tree.forest.selection.result(tree, view, is_cheap=is_cheap)
     result = _with_stats(result, view, tree.mean_and_max_depth())
     settings = tree.settings
-    if is_cheap or settings.final_move != "max_robust" or is_sampled(settings, tree.ply):
+    if is_cheap or settings.moves.final_move != "max_robust" or is_sampled(settings, tree.ply):
         return result
     return await _extended(result, tree, pool)
 
@@ -52,7 +52,7 @@ async def _extended(result: SearchResult, tree: SearchTree, pool: SearchPool) ->
 
     What is learned stays what `simulations` found: only the candidates change.
     """
-    left = tree.settings.final_extra
+    left = tree.settings.moves.final_extra
     step = max(1, left // AGREEMENT_CHECKS)
     while left > 0 and result.candidates is not None and not agrees(result.candidates):
         tree.extend(min(step, left))
@@ -68,6 +68,6 @@ def _proven(actions: npt.NDArray[np.uint16], tree: SearchTree, is_cheap: bool) -
     What cannot be divided goes to the lowest of them, as the sum is fixed.
     """
     is_improved = tree.forest.selection.LEARNS_SHARES and not is_cheap
-    total = tree.settings.cheap_simulations if is_cheap else tree.settings.simulations
+    total = tree.settings.playout_cap.cheap_simulations if is_cheap else tree.settings.search.simulations
     arrays = listed(actions, evenly(SHARES if is_improved else total, len(actions)))
     return SearchResult(*arrays, 1.0, 0, is_target=not is_cheap, is_improved=is_improved)

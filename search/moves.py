@@ -19,15 +19,15 @@ def choose_action(
     """
     sampled_now = is_sampled(settings, ply)
     if result.scores is not None:
-        temperature = settings.temperature if sampled_now and settings.root_noise > 0 else 0.0
+        temperature = settings.moves.temperature if sampled_now and settings.noise.root_noise > 0 else 0.0
         return choose_by_scores(result.scores, temperature, rng, has_noise=result.is_target)
-    if not sampled_now and result.candidates is not None and settings.final_move != "visits":
+    if not sampled_now and result.candidates is not None and settings.moves.final_move != "visits":
         return final_action(result.candidates, settings)
     if not sampled_now:
         return int(result.actions[np.argmax(result.visits)])
     weights = result.visits / result.visits.max()
-    if settings.temperature != 1.0:
-        weights **= 1.0 / settings.temperature
+    if settings.moves.temperature != 1.0:
+        weights **= 1.0 / settings.moves.temperature
     cumulative = weights.cumsum()
     drawn = cumulative.searchsorted(rng.random() * cumulative[-1], side="right")
     return int(result.actions[min(int(drawn), len(weights) - 1)])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
 from games import GAME_NAMES, get_game
 from games.spec import Game
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SearchSettings, SelfPlaySettings, changed
 from search.final_move import FINAL_MOVES
 from search.selection import NAMES
 
@@ -32,43 +32,45 @@ EXTRA_PART = 4
 
 def resolve(settings: SelfPlaySettings, game: Game) -> SelfPlaySettings:
     """Settings that a search can use as they are. ValueError says which value is out of range and why."""
-    resolved = replace(
-        settings,
-        history=settings.history or game.history,
-        max_plies=settings.max_plies or game.max_plies,
-        dirichlet_alpha=settings.dirichlet_alpha or game.dirichlet_alpha,
-        start_positions="\n".join(start_lines(settings.start_positions)),
-        start_generator=",".join(generator_names(settings.start_generator)),
-        cheap_simulations=settings.cheap_simulations or max(1, settings.simulations // CHEAP_PART),
-        final_extra=settings.final_extra or max(1, settings.simulations // EXTRA_PART),
-    )
+    simulations, start = settings.search.simulations, settings.start
+    filled_in = {
+        "history": settings.history or game.history,
+        "max_plies": settings.max_plies or game.max_plies,
+        "noise.dirichlet_alpha": settings.noise.dirichlet_alpha or game.dirichlet_alpha,
+        "start.positions": "\n".join(start_lines(start.positions)),
+        "start.generator": ",".join(generator_names(start.generator)),
+        "playout_cap.cheap_simulations": settings.playout_cap.cheap_simulations
+        or max(1, simulations // CHEAP_PART),
+        "moves.final_extra": settings.moves.final_extra or max(1, simulations // EXTRA_PART),
+    }
+    resolved = changed(settings, filled_in)
     _check(resolved)
-    if resolved.start:
-        _check_start(game, resolved.start)
-    for line in start_lines(resolved.start_positions):
-        _check_start(game, line, "start_positions")
+    if resolved.start.position:
+        _check_start(game, resolved.start.position, "start.position")
+    for line in start_lines(resolved.start.positions):
+        _check_start(game, line, "start.positions")
     _check_generator(game, resolved)
     return resolved
 
 
 def start_lines(text: str) -> list[str]:
-    """The positions of `start_positions`: lines that are neither empty nor begin with #."""
+    """The positions of `start.positions`: lines that are neither empty nor begin with #."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def generator_names(text: str) -> list[str]:
-    """The names in `start_generator`."""
+    """The names in `start.generator`."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _check_generator(game: Game, settings: SelfPlaySettings) -> None:
-    """ValueError if the game does not draw what `start_generator` names."""
-    names = generator_names(settings.start_generator)
+    """ValueError if the game does not draw what `start.generator` names."""
+    names = generator_names(settings.start.generator)
     if names and game.generator is None:
         offering = [name for name in GAME_NAMES if get_game(name).generator is not None]
         raise ValueError(
-            f"self_play.start_generator is {settings.start_generator!r}, but {game.name} draws no start "
+            f"self_play.start.generator is {settings.start.generator!r}, but {game.name} draws no start "
             f"positions; {', '.join(offering)} does: name a file of --start-positions instead"
         )
     for name in names:
@@ -77,11 +79,11 @@ def _check_generator(game: Game, settings: SelfPlaySettings) -> None:
             game.generator.check(name)
         except ValueError as error:
             raise ValueError(
-                f"self_play.start_generator: {error} ({game.name} offers: {game.generator.names})"
+                f"self_play.start.generator: {error} ({game.name} offers: {game.generator.names})"
             ) from error
 
 
-def _check_start(game: Game, start: str, name: str = "start") -> None:
+def _check_start(game: Game, start: str, name: str) -> None:
     """ValueError if games cannot begin at `start`, which the setting `name` gives."""
     try:
         positions = game.notation.state_from_text(start)[np.newaxis]
@@ -105,88 +107,90 @@ def _check(settings: SelfPlaySettings) -> None:
 def _check_ranges(settings: SelfPlaySettings) -> None:
     ranges: tuple[tuple[str, float, float], ...] = (
         ("history", 1, 8),
-        ("simulations", 1, MAX_SIMULATIONS),
-        ("c_base", 1, 1e9),
-        ("c_init", 0, 1e3),
-        ("c_puct", 0, 1e3),
-        ("fpu_reduction", 0, 2),
-        ("fpu_value", -1, 1),
-        ("gumbel_considered", 1, 256),
-        ("gumbel_c_visit", 0, 1e4),
-        ("gumbel_c_scale", 0, 10),
-        ("root_noise", 0, 1),
-        ("dirichlet_alpha", 1e-3, 1e3),
-        ("temperature", 0, 100),
-        ("temperature_plies", 0, 1e6),
-        ("cheap_probability", 0, 0.99),
-        ("forced_playouts", 0, 100),
-        ("final_secure", 0, 1e3),
-        ("final_extra", 1, MAX_SIMULATIONS),
-        ("cheap_simulations", 1, max(1, settings.simulations)),
-        ("random_share", 0, 1),
-        ("start_share", 0, 1),
-        ("random_plies", 0, 1000),
-        ("opening_share", 0, 1),
-        ("opening_plies", 0, 1000),
-        ("opening_temperature", 0.01, 100),
+        ("search.simulations", 1, MAX_SIMULATIONS),
+        ("search.c_base", 1, 1e9),
+        ("search.c_init", 0, 1e3),
+        ("search.c_puct", 0, 1e3),
+        ("search.fpu_reduction", 0, 2),
+        ("search.fpu_value", -1, 1),
+        ("gumbel.considered", 1, 256),
+        ("gumbel.c_visit", 0, 1e4),
+        ("gumbel.c_scale", 0, 10),
+        ("noise.root_noise", 0, 1),
+        ("noise.dirichlet_alpha", 1e-3, 1e3),
+        ("moves.temperature", 0, 100),
+        ("moves.temperature_plies", 0, 1e6),
+        ("playout_cap.cheap_probability", 0, 0.99),
+        ("noise.forced_playouts", 0, 100),
+        ("moves.final_secure", 0, 1e3),
+        ("moves.final_extra", 1, MAX_SIMULATIONS),
+        ("playout_cap.cheap_simulations", 1, max(1, settings.search.simulations)),
+        ("opening.random_share", 0, 1),
+        ("start.share", 0, 1),
+        ("opening.random_plies", 0, 1000),
+        ("opening.policy_share", 0, 1),
+        ("opening.policy_plies", 0, 1000),
+        ("opening.policy_temperature", 0.01, 100),
         ("max_plies", 1, 10_000),
-        ("resign_value", -1, 0),
-        ("resign_mistakes", 0, 0.5),
-        ("resign_play_on", 0, 1),
+        ("resignation.value", -1, 0),
+        ("resignation.mistakes", 0, 0.5),
+        ("resignation.play_on", 0, 1),
         ("round_games", 0, 1e6),
     )
     for name, low, high in ranges:
-        value = getattr(settings, name)
+        value = attrgetter(name)(settings)
         if not low <= value <= high:
             raise ValueError(f"self_play.{name} is {value}, but must lie between {low:g} and {high:g}")
 
 
 def _check_choices(settings: SelfPlaySettings) -> None:
     choices = {
-        "root": NAMES,
-        "fpu": FPU_MODES,
-        "exploration": EXPLORATIONS,
-        "final_move": FINAL_MOVES,
+        "search.selection": NAMES,
+        "search.fpu": FPU_MODES,
+        "search.exploration": EXPLORATIONS,
+        "moves.final_move": FINAL_MOVES,
     }
     for name, known in choices.items():
-        if getattr(settings, name) not in known:
-            found = getattr(settings, name)
+        found = attrgetter(name)(settings)
+        if found not in known:
             raise ValueError(f"self_play.{name} is {found!r}, but must be one of {', '.join(known)}")
-    if settings.exploration == "alphazero" and settings.c_puct != SelfPlaySettings.c_puct:
+    if settings.search.exploration == "alphazero" and settings.search.c_puct != SearchSettings.c_puct:
         raise ValueError(
-            "self_play.c_puct is set, but exploration = alphazero does not use it: set c_init instead, or "
-            "exploration to alphago_zero or ucb"
+            "self_play.search.c_puct is set, but exploration = alphazero does not use it: set c_init "
+            "instead, or exploration to alphago_zero or ucb"
         )
 
 
 def _check_starts(settings: SelfPlaySettings) -> None:
-    lines = start_lines(settings.start_positions)
-    if settings.start_share > 0 and not (lines or settings.start_generator):
+    lines = start_lines(settings.start.positions)
+    if settings.start.share > 0 and not (lines or settings.start.generator):
         raise ValueError(
-            "self_play.start_share is set, but there are no start positions: name their file, or a "
-            "self_play.start_generator"
+            "self_play.start.share is set, but there are no start positions: name their file, or a "
+            "self_play.start.generator"
         )
-    if lines and settings.start_generator:
+    if lines and settings.start.generator:
         raise ValueError(
-            "self_play.start_generator and start positions from a file are both set: choose one of them"
+            "self_play.start.generator and start positions from a file are both set: choose one of them"
         )
-    if settings.start_generator and settings.start_share == 0:
-        raise ValueError("self_play.start_generator is set, but self_play.start_share is 0: no game uses it")
+    if settings.start.generator and settings.start.share == 0:
+        raise ValueError("self_play.start.generator is set, but self_play.start.share is 0: no game uses it")
     if len(lines) > MOST_STARTS or any(len(line) > LONGEST_START for line in lines):
         raise ValueError(
-            f"self_play.start_positions: {len(lines)} lines; at most {MOST_STARTS} of {LONGEST_START} "
+            f"self_play.start.positions: {len(lines)} lines; at most {MOST_STARTS} of {LONGEST_START} "
             "characters each are taken"
         )
 
 
 def _check_resignation(settings: SelfPlaySettings) -> None:
-    if settings.round_games and settings.resign_value < 0 < settings.resign_mistakes:
+    if settings.round_games and settings.resignation.value < 0 < settings.resignation.mistakes:
         raise ValueError(
-            "self_play.resign_value: its threshold moves while a round is played, which cannot be repeated; "
-            "set self_play.resign_mistakes to 0 for one that stays, or self_play.round_games to 0"
+            "self_play.resignation.value: its threshold moves while a round is played, which cannot be "
+            "repeated; set self_play.resignation.mistakes to 0 for one that stays, or self_play.round_games "
+            "to 0"
         )
-    if settings.resign_value < 0 < settings.resign_mistakes and settings.resign_play_on == 0:
+    if settings.resignation.value < 0 < settings.resignation.mistakes and settings.resignation.play_on == 0:
         raise ValueError(
-            "self_play.resign_play_on is 0, but the threshold of resignation follows from the games that are "
-            "played on: set it to 0.1, or self_play.resign_mistakes to 0 for a threshold that stays"
+            "self_play.resignation.play_on is 0, but the threshold of resignation follows from the games "
+            "that are played on: set it to 0.1, or self_play.resignation.mistakes to 0 for a threshold "
+            "that stays"
         )

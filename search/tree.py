@@ -150,13 +150,13 @@ class SearchTree:
         self._check_action(action)
         fixed = self.forest.is_fixed
         keep = fixed or (
-            self.settings.reuse_tree and self.forest.selection.KEEPS_SUBTREE and not self._is_extended
+            self.settings.search.reuse_tree and self.forest.selection.KEEPS_SUBTREE and not self._is_extended
         )
         self._reason = self._kernels.advance(
             self.arrays, self._history, self.forest.new_index, self._root_actions, action, keep
         )
         state = self.state_of_search
-        simulations = self.settings.simulations
+        simulations = self.settings.search.simulations
         if not fixed and (
             state["nodes"] > KEPT_TREES * simulations
             or state["root_visits"] + simulations > MOST_VISITS  # terminals take visits, but no nodes
@@ -241,7 +241,8 @@ class SearchTree:
     def begin(self, *, is_cheap: bool = False) -> None:
         """Prepare a search of `simulations` new simulations (cheap: `cheap_simulations`, without noise)."""
         state, settings = self.state_of_search, self.settings
-        state["remaining"] = settings.cheap_simulations if is_cheap else settings.simulations
+        simulations, cheap = settings.search.simulations, settings.playout_cap.cheap_simulations
+        state["remaining"] = cheap if is_cheap else simulations
         state["has_noise"] = 0
         self._is_extended = False
         self.forest.selection.begin(self, is_cheap=is_cheap)
@@ -253,7 +254,7 @@ class SearchTree:
         ValueError for a selection that plans its simulations beforehand: its plan ends with the search.
         """
         if self.forest.arrays.plan.shape[1]:
-            raise ValueError(f"a search with root = {self.settings.root} cannot be extended")
+            raise ValueError(f"a search with {self.settings.search.selection} cannot be extended")
         self.state_of_search["remaining"] = simulations
         self._is_extended = True
 

@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from games import get_game
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SearchSettings, SelfPlaySettings
 from search.evaluator import UniformEvaluator
 from search.mcts import search
 from search.pool import SearchPool
@@ -21,10 +21,11 @@ from search.tree import tree_for
 
 
 def warm(game_name: str, root: str = "puct") -> float:
-    """Play two moves of a tiny search with that `root` of SelfPlaySettings; seconds it took."""
+    """Play two moves of a tiny search with that `search.selection` of SelfPlaySettings; seconds it took."""
     began = time.perf_counter()
     game = get_game(game_name)
-    tree = tree_for(game, resolve(SelfPlaySettings(simulations=4, root=root), game), np.random.default_rng(0))
+    settings = SelfPlaySettings(search=SearchSettings(selection=root, simulations=4))
+    tree = tree_for(game, resolve(settings, game), np.random.default_rng(0))
     tree.reset(game.notation.state_from_text(""))
 
     async def two_moves() -> None:

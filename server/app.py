@@ -120,7 +120,7 @@ class App:
             beside = [group.create_task(self._look(front, evaluators, view))]
             try:
                 if workers:
-                    await compile_rules(self._game.name, self._self_play.root, stop)
+                    await compile_rules(self._game.name, self._self_play.search.selection, stop)
                 if gate is not None:
                     beside.append(group.create_task(gate.run()))
                 await _first_of(front.one_up, stop.finishing)
@@ -266,10 +266,10 @@ class notes_to(logging.Handler):  # noqa: N801 (used as a context manager, like 
 
 
 def _check_gate(config: ServerConfig) -> None:
-    if config.gate_games < 2 or not 0 <= config.gate_share < 1:
-        raise Fatal("--gate-games must be at least 2, --gate-share 0 or more and less than 1", Exit.CONFIG)
-    if not 0 <= config.gate_simulations <= MAX_SIMULATIONS:
-        raise Fatal(f"--gate-simulations must lie between 0 and {MAX_SIMULATIONS}", Exit.CONFIG)
+    if config.gate.games < 2 or not 0 <= config.gate.share < 1:
+        raise Fatal("--gate.games must be at least 2, --gate.share 0 or more and less than 1", Exit.CONFIG)
+    if not 0 <= config.gate.simulations <= MAX_SIMULATIONS:
+        raise Fatal(f"--gate.simulations must lie between 0 and {MAX_SIMULATIONS}", Exit.CONFIG)
 
 
 def _tell(front: Front, index: int) -> Callable[[int], None]:

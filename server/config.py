@@ -8,6 +8,7 @@ from typing import Literal
 
 from games.names import DEFAULT_GAME
 from net.architectures.registry import check_name
+from protocol.settings import MOVED as MOVED_SELF_PLAY
 from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 
@@ -16,6 +17,25 @@ EXAMPLES = (
     "azserver --game connect_four --gpus cpu      a small game without a GPU",
     "azserver --gpus 0 --listen 0.0.0.0           let azclients on other machines join",
 )
+
+MOVED = {f"self_play.{old}": f"self_play.{new}" for old, new in MOVED_SELF_PLAY.items()} | {
+    f"gate_{name}": f"gate.{name}" for name in ("games", "share", "simulations", "device")
+}
+"""Old names of settings: `runtime.config.load`."""
+
+
+@dataclass(frozen=True)
+class GateConfig:
+    """The match that newer weights must win in `mode = alphago_zero` (docs/gate.md)."""
+
+    games: int = 400
+    """Games of a match, rounded up to pairs (AlphaGo Zero: 400)."""
+    share: float = 0.55
+    """Share of the points, 0..1, that must be passed; a draw is half a point (AlphaGo Zero: 0.55)."""
+    simulations: int = 0
+    """Simulations a move, 1 to 20000; 0 takes those of self-play (AlphaGo Zero: 1600, as in self-play)."""
+    device: str = ""
+    """Where the networks run: cpu, cuda:0; empty: the first evaluator's device."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +73,11 @@ class ServerConfig:
     its last weights are taken into use. 0 does not wait; azrun sets it."""
     start_positions: Path | None = None
     """Text file of start positions in the game's notation, one a line (# begins a comment); a
-    --self-play.start-share of games begins at one of them."""
+    --self-play.start.share of games begins at one of them."""
     mode: Literal["alphazero", "alphago_zero"] = "alphazero"
     """Which weights play: `alphazero` the newest that the trainer published; `alphago_zero` the best ones,
     where newer ones take over only when they win a match against them (docs/gate.md)."""
-    gate_games: int = 400
-    """`mode = alphago_zero`: games of such a match, rounded up to pairs (AlphaGo Zero: 400)."""
-    gate_share: float = 0.55
-    """`mode = alphago_zero`: share of the points, 0..1, that must be passed; a draw is half a point
-    (AlphaGo Zero: 0.55)."""
-    gate_simulations: int = 0
-    """`mode = alphago_zero`: simulations a move in such a match, 1 to 20000; 0 takes those of self-play
-    (AlphaGo Zero: 1600, as in self-play)."""
-    gate_device: str = ""
-    """`mode = alphago_zero`: where its networks run: cpu, cuda:0; empty: the first evaluator's device."""
+    gate: GateConfig = field(default_factory=GateConfig)
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""
 

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from protocol.messages import WeightsInfo
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SelfPlaySettings, changed
 from runtime.child_process import ChildProcess, start_patiently
 from runtime.gating import PROGRESS_SECONDS, GateReport
 from runtime.log_files import LogFile
@@ -57,18 +57,18 @@ class GateSettings:
         return cls(
             config.game,
             self_play,
-            config.gate_games,
-            config.gate_share,
-            config.gate_simulations,
-            config.gate_device or device,
+            config.gate.games,
+            config.gate.share,
+            config.gate.simulations,
+            config.gate.device or device,
             config.cpu_threads,
         )
 
 
 def gate_settings(settings: SelfPlaySettings, simulations: int = 0) -> SelfPlaySettings:
     """The same search of the same game without noise and without chance."""
-    quiet = evaluation_settings(settings, "history", "reuse_tree", "max_plies", "start")
-    return replace(quiet, simulations=simulations or settings.simulations)
+    quiet = evaluation_settings(settings, "history", "search.reuse_tree", "max_plies", "start.position")
+    return changed(quiet, {"search.simulations": simulations or settings.search.simulations})
 
 
 def gate_command(settings: GateSettings, store: WeightsStore) -> Command:

@@ -6,7 +6,7 @@ import sys
 
 from runtime import config
 from runtime.exits import Exit, guarded
-from server.config import EXAMPLES, ServerConfig
+from server.config import EXAMPLES, MOVED, ServerConfig
 
 
 def _main() -> int:
@@ -15,6 +15,7 @@ def _main() -> int:
         command="azserver",
         examples=EXAMPLES,
         description="Serves one run: evaluators, local self-play workers, clients and the trainer.",
+        moved=MOVED,
     ).check()
     from runtime import aio, logs
     from server.app import App

@@ -11,10 +11,9 @@ import json
 import logging
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from protocol.messages import WeightsInfo
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SelfPlaySettings, changed
 from runtime.aio import Stop
 from runtime.child_process import ChildProcess, start_patiently
 from runtime.config import to_toml
@@ -109,7 +108,7 @@ def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
             "name a text file with one position a line",
             Exit.CONFIG,
         ) from error
-    return replace(config.self_play, start_positions=text)
+    return changed(config.self_play, {"start.positions": text})
 
 
 async def compile_rules(game: str, root: str, stop: Stop) -> None:

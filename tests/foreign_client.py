@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgpack
 import zmq
 
-PROTOCOL = 3
+PROTOCOL = 4
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 SAY_HELLO_AGAIN = ("hello_required", "session_unknown")
 Message = tuple[dict, list[bytes]]
@@ -281,7 +281,10 @@ class Client:
         """Play one game of tic-tac-toe with made-up visits; check each evaluation on the way."""
         welcome = self.leaves.welcome
         game = Game(
-            welcome["game"], self.settings["max_plies"], self.settings["simulations"], welcome["run_id"]
+            welcome["game"],
+            self.settings["max_plies"],
+            self.settings["search"]["simulations"],
+            welcome["run_id"],
         )
         boards, mover = [[0] * 9], 1
         while not game.reason:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from changed_settings import self_play
 from leaf_by_leaf import played
 
 from client.self_play import Player
@@ -16,12 +17,11 @@ from net.architectures.registry import build, named
 from net.inference import Inference
 from net.weights import WeightsMeta, save
 from protocol.records import from_bytes, to_bytes
-from protocol.settings import SelfPlaySettings
 from search.evaluator import LocalEvaluator
 from search.leaf_batch import Evaluations, LeafBatch
 from search.selection import NAMES
 from search.settings import resolve
-from trainer.optimizers import RECIPES
+from trainer.config import LossSettings, OptimizerSettings
 from trainer.sampler import Sampler
 from trainer.train_step import TrainStep
 from trainer.verify import Expected, Verifier
@@ -37,7 +37,7 @@ def test_a_game_is_played_checked_and_learned_from(
     name: str, selection: str, net: str, tmp_path: Path
 ) -> None:
     game = get_game(name)
-    changes = SelfPlaySettings(simulations=4, root=selection, history=1, max_plies=PLIES)
+    changes = self_play(simulations=4, selection=selection, history=1, max_plies=PLIES)
     settings = resolve(changes, game)
     torch.manual_seed(0)
     network = build(named(net), game, 1)
@@ -56,7 +56,7 @@ def test_a_game_is_played_checked_and_learned_from(
 
     window, rng = Window(game, 1000), np.random.default_rng(0)
     window.add(record)
-    learner = TrainStep(game, 1, network, RECIPES["adamw"], torch.device("cpu"))
+    learner = TrainStep(game, 1, network, OptimizerSettings(), LossSettings(), torch.device("cpu"))
     before = {key: tensor.clone() for key, tensor in learner.network.state_dict().items()}
     learner.train(Sampler(game, 1).sample(window, rng, 8))
     after = learner.network.state_dict()

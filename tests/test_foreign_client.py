@@ -70,7 +70,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     both = ["--runs", str(folder / "runs")]
     flags = ["--game", "tic_tac_toe", "--gpus", "cpu", "--net", "tiny"]
     flags += ["--workers", "0", "--cpu-threads", "1"]
-    flags += ["--self-play.simulations", str(SIMULATIONS), "--port", str(base), *both]
+    flags += ["--self-play.search.simulations", str(SIMULATIONS), "--port", str(base), *both]
     processes = [start("server.main", flags, folder / "server.log")]
     try:
         flags = ["--server", f"127.0.0.1:{base}", "--device", "cpu", "--cpu-threads", "1", *both]
@@ -132,7 +132,7 @@ def test_welcome(client: Client) -> None:
     for welcome in (client.leaves.welcome, client.bulk.welcome):
         assert welcome["game"] == "tic_tac_toe"
         assert welcome["network"] == "tiny"
-        assert welcome["self_play"]["simulations"] == SIMULATIONS
+        assert welcome["self_play"]["search"]["simulations"] == SIMULATIONS
         assert welcome["self_play"]["max_plies"] == 9
         assert welcome["self_play"]["history"] >= 1
         assert 0 < welcome["heartbeat"] < welcome["lease"]
@@ -235,7 +235,7 @@ def test_a_message_on_the_wrong_port_or_with_a_frame_too_many_is_refused(client:
 def test_a_hello_of_the_wrong_shape_is_answered(
     client: Client, port: int, changes: dict, code: str, words: str
 ) -> None:
-    hello = {"type": "hello", "protocol": 3, "role": "client", "name": "foreign"} | changes
+    hello = {"type": "hello", "protocol": 4, "role": "client", "name": "foreign"} | changes
     for bulk in (0, 1):
         channel = Channel(f"tcp://127.0.0.1:{port + bulk}")
         channel.send(hello)

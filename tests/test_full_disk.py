@@ -26,10 +26,10 @@ PATIENCE = 120.0
 pytestmark = pytest.mark.timeout(900)
 
 TRAINER = """
-min_positions = 300
-batch = 64
-publish_seconds = 1.0
-checkpoint_seconds = 1.0
+window.min_positions = 300
+optimizer.batch = 64
+publishing.seconds = 1.0
+publishing.checkpoint_seconds = 1.0
 cpu_threads = 1
 """
 

@@ -28,9 +28,9 @@ PATIENCE = 600.0
 pytestmark = pytest.mark.timeout(3600)
 
 TRAINER = """
-min_positions = 300
-batch = 64
-publish_seconds = 3.0
+window.min_positions = 300
+optimizer.batch = 64
+publishing.seconds = 3.0
 cpu_threads = 1
 """
 

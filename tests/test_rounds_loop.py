@@ -7,6 +7,7 @@ import hashlib
 from pathlib import Path
 
 import torch
+from changed_settings import self_play, varied
 
 from client.rounds import CurrentVersion, RoundPool
 from client.self_play import Player
@@ -15,7 +16,6 @@ from net.inference import Inference
 from net.weights import from_bytes
 from protocol.messages import WeightsInfo
 from protocol.records import GameRecord, sha256, to_bytes
-from protocol.settings import SelfPlaySettings
 from search.evaluator import LocalEvaluator
 from search.forest import Forest
 from search.leaf_batch import Evaluations, LeafBatch
@@ -34,10 +34,18 @@ torch.set_num_threads(1)
 GAME = get_game("tic_tac_toe")
 ROUND, ROUNDS = 12, 4
 SETTINGS = resolve(
-    SelfPlaySettings(simulations=8, round_games=ROUND, seed=5, random_share=0.5, random_plies=2), GAME
+    self_play(simulations=8, round_games=ROUND, seed=5, random_share=0.5, random_plies=2), GAME
 )
-CONFIG = TrainerConfig(
-    net="1x8", batch=16, min_positions=60, window_positions=200, device="cpu", cpu_threads=1, ema=0.9, lr=0.01
+CONFIG = varied(
+    TrainerConfig(),
+    net="1x8",
+    batch=16,
+    min_positions=60,
+    positions=200,
+    device="cpu",
+    cpu_threads=1,
+    ema=0.9,
+    lr=0.01,
 )
 
 

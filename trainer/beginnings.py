@@ -18,7 +18,7 @@ from trainer.config import TrainerConfig
 
 def new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:
     """By `--weights`, `--net` or the game's preset. Fatal(BAD_DATA, CONFIG) where that is none."""
-    moves_left, soft_policy = config.moves_left_weight > 0, config.soft_policy_weight > 0
+    moves_left, soft_policy = config.loss.moves_left_weight > 0, config.loss.soft_policy_weight > 0
     torch.manual_seed(config.seed)
     if config.weights:
         try:
@@ -61,9 +61,9 @@ def check_heads(config: TrainerConfig, network: Network) -> None:
         ("moves_left_weight", network.moves_left),
         ("soft_policy_weight", network.soft_policy),
     ):
-        if getattr(config, weight) and head is None:
+        if getattr(config.loss, weight) and head is None:
             raise Fatal(
-                f"the network of this run has no head for --{weight.replace('_', '-')}; leave that away, or "
-                "begin another --run with --weights FILE and it, which adds the head",
+                f"the network of this run has no head for --loss.{weight.replace('_', '-')}; leave that "
+                "away, or begin another --run with --weights FILE and it, which adds the head",
                 Exit.CONFIG,
             )

@@ -26,9 +26,9 @@ class HeldOut:
     positions  capacity of the window that is trained on: what does not fit there does not fit here
     """
 
-    def __init__(self, game: Game, share: float, positions: int, visited_per_position: float) -> None:
+    def __init__(self, game: Game, share: float, positions: int) -> None:
         self._below = int(share * 2**64)
-        self.window = Window(game, min(positions, CAPACITY) if share else 1, visited_per_position)
+        self.window = Window(game, min(positions, CAPACITY) if share else 1)
 
     def takes(self, record: GameRecord) -> bool:
         """Whether this game is one of them: the same answer at any time, on any machine."""

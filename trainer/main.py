@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from runtime import config as settings
 from runtime.exits import guarded
-from trainer.config import TrainerConfig
+from trainer.config import MOVED, TrainerConfig
 
 EXAMPLES = (
     "python -m trainer                                  # train for the azserver on this machine",
     "python -m trainer --server gpu-box --device cuda   # for one on another machine, on this GPU",
-    "python -m trainer --run chess-1 --batch 1024 --lr 0.002 --window-positions 2000000",
+    "python -m trainer --run chess-1 --optimizer.batch 1024 --window.positions 2000000",
 )
 
 
@@ -26,6 +26,7 @@ def load(argv: Sequence[str] | None = None) -> TrainerConfig:
         command="trainer",
         examples=EXAMPLES,
         description="Takes finished games, stores them, trains the network and publishes its weights.",
+        moved=MOVED,
     ).check()
 
 

@@ -73,10 +73,10 @@ class Growth:
 
     smallest: int
     """c, positions: where all positions so far are still drawn from (KataGo: 250,000)."""
-    alpha: float
-    """KataGo: 0.75."""
-    beta: float
-    """KataGo: 0.4."""
+    alpha: float = 0.75
+    """As KataGo has it: the window's share of all positions falls as they become more."""
+    beta: float = 0.4
+    """KataGo's: growth per new position at first."""
 
     def positions(self, total: int) -> int:
         """How many of the newest positions to draw from after `total` ever came in."""

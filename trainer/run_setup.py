@@ -96,7 +96,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
         if not training.has_checkpoint:
             check_begins_anew(config, folder, welcome.weights)
     # In rounds which games are trained on follows from their numbers alone.
-    stale = 0 if in_rounds else config.stale_versions
+    stale = 0 if in_rounds else config.samples.stale_versions
     intake = Intake(game, replace(Expected.of(settings, game), run=welcome.run_id), store, stale)
     _warm(game, settings, intake, training)
     log.info(
@@ -124,9 +124,9 @@ def resign_threshold(
     settings: SelfPlaySettings, game: Game, reader: StoreReader, newest: int
 ) -> ResignThreshold:
     """What the games stored last say about resigning. `newest`: `seq` of the newest one."""
-    threshold = ResignThreshold(settings.resign_value, settings.resign_mistakes, Movers(game))
-    if threshold.is_on and settings.resign_play_on > 0:
-        count = min(MOST_READ, int(PLAYED_ON_GAMES / settings.resign_play_on))
+    threshold = ResignThreshold(settings.resignation.value, settings.resignation.mistakes, Movers(game))
+    if threshold.is_on and settings.resignation.play_on > 0:
+        count = min(MOST_READ, int(PLAYED_ON_GAMES / settings.resignation.play_on))
         for _seq, record in reader.records(game, max(1, newest - count + 1), newest):
             threshold.on_game(record)
         log.info("resignation: %s", threshold.as_dict())
@@ -136,11 +136,10 @@ def resign_threshold(
 def _check_window(config: TrainerConfig, game: Game, settings: SelfPlaySettings) -> None:
     """Fatal unless the longest game that can be fits into the window."""
     longest = settings.max_plies or game.max_plies
-    visited = config.visited_per_position or game.mean_legal
-    needed = int(longest * max(1.0, game.max_legal / visited)) + 1
-    if config.window_positions < needed:
+    needed = int(longest * max(1.0, game.max_legal / game.mean_legal)) + 1
+    if config.window.positions < needed:
         raise Fatal(
-            f"--window-positions {config.window_positions} is too small: the longest game of {game.name} "
+            f"--window.positions {config.window.positions} is too small: the longest game of {game.name} "
             f"needs {needed}",
             Exit.CONFIG,
         )
@@ -160,7 +159,7 @@ def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, training: Trai
 def one_ply(game: Game, settings: SelfPlaySettings) -> GameRecord:
     """The first legal move of the run's start position, as a (mostly unfinished) game."""
     try:
-        start = game.notation.state_from_text(settings.start)
+        start = game.notation.state_from_text(settings.start.position)
     except ValueError as error:
         raise Fatal(f"the run's start position cannot be read: {error}", Exit.CONFIG) from error
     legal = np.zeros(game.max_legal, dtype=np.uint16)
@@ -169,9 +168,9 @@ def one_ply(game: Game, settings: SelfPlaySettings) -> GameRecord:
     return GameRecord(
         uid=bytes(16),
         game=game.name,
-        start=settings.start,
+        start=settings.start.position,
         max_plies=settings.max_plies or game.max_plies,
-        simulations=settings.simulations,
+        simulations=settings.search.simulations,
         actions=legal[:1],
         visited=one,
         visit_actions=legal[:1],

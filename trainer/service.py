@@ -57,6 +57,8 @@ FRESH_LIMIT = 8192
 """Stored games that may wait for the training thread before new ones are sent back."""
 SAVE_AGAIN = 30.0
 """Seconds after which a checkpoint that the disk did not take is tried again."""
+VERSION_SLACK = 16
+"""Weights versions by which a game may be ahead of what this trainer knows of."""
 GAMES_PER_FILL = 1000
 """Stored games read at a time while the window is filled: each a short query, or SQLite's log would grow."""
 CATCH_UP = 2048
@@ -217,7 +219,7 @@ class Service:
             self._games_came.clear()
             while self._jobs:
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), JOBS_PER_COMMIT))]
-                newest = max(run.training.version, self._weights.server_version) + self._config.version_slack
+                newest = max(run.training.version, self._weights.server_version) + VERSION_SLACK
                 result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
                 for record in result.games:
                     run.resignation.on_game(record)
@@ -263,7 +265,7 @@ class Service:
                 newest = self._last_seq
 
     async def _train(self, run: Run, stop: Stop) -> None:
-        saved_step, save_at = run.training.step, time.monotonic() + self._config.checkpoint_seconds
+        saved_step, save_at = run.training.step, time.monotonic() + self._config.publishing.checkpoint_seconds
         while not stop.finishing.is_set():
             await self._work_came.wait()
             self._work_came.clear()
@@ -276,7 +278,7 @@ class Service:
             await self._weights.publish_if_due(run, turn)
             now = time.monotonic()
             if turn.step > saved_step and now >= save_at:
-                pause = self._config.checkpoint_seconds
+                pause = self._config.publishing.checkpoint_seconds
                 if await self.save(run):
                     saved_step = turn.step
                 else:

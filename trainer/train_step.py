@@ -18,8 +18,9 @@ from net.weights import WeightsMeta, to_bytes
 from runtime.exits import Fatal
 from trainer.auxiliary import AuxiliaryLosses, auxiliary_losses
 from trainer.average import Average
+from trainer.config import LossSettings, OptimizerSettings
 from trainer.loss import Losses, Targets, losses, outcome_targets, value_targets, values_of
-from trainer.optimizers import Recipe, make_optimizer
+from trainer.optimizers import learning_rate, make_optimizer
 from trainer.probes import correlation
 from trainer.samples import Samples
 
@@ -78,7 +79,7 @@ def choose_device(name: str) -> torch.device:
 
 
 def computes_in_bfloat16(precision: str, device: torch.device) -> bool:
-    """Whether a setting of `Recipe.precision` means bfloat16 on `device`."""
+    """Whether the setting `optimizer.precision` means bfloat16 on `device`."""
     if precision == "auto":
         on_gpu = device.type == "cuda"
         return torch.cuda.is_bf16_supported() if on_gpu else faster_dtype() == torch.bfloat16
@@ -96,23 +97,25 @@ class TrainStep:
         game: Game,
         history: int,
         network: Network,
-        recipe: Recipe,
+        optimizer: OptimizerSettings,
+        loss: LossSettings,
         device: torch.device,
         trained: dict[str, Tensor] | None = None,
     ) -> None:
         self._game = game
         self._history = history
-        self._recipe = recipe
+        settings = optimizer.filled_in()
+        self._optimizer, self._loss = settings, loss
         self._device = device
         self._shape = PlaneShape.of(game, history)
-        self._in_bfloat16 = computes_in_bfloat16(recipe.precision, device)
+        self._in_bfloat16 = computes_in_bfloat16(settings.precision, device)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._average: Average | None = None
-        if recipe.ema:
-            self._average = Average(self.network, recipe.ema)
+        if settings.ema:
+            self._average = Average(self.network, settings.ema)
         if trained is not None:
             self.network.load_state_dict(trained)
-        self.optimizer = make_optimizer(recipe, self.network)
+        self.optimizer = make_optimizer(settings, self.network)
         self.step = 0
         """Steps made so far, those before a restart included."""
         self._sums = torch.zeros(len(StepFigures._fields), device=device)
@@ -122,16 +125,15 @@ class TrainStep:
         """One step. Figures gather on the device until `figures` is asked, so as not to wait for it."""
         self.network.train()
         for group in self.optimizer.param_groups:
-            group["lr"] = self._recipe.rate(self.step)
+            group["lr"] = learning_rate(self._optimizer, self.step)
         parts, auxiliary, mean_weight = self._losses(self.network, samples)
         self.optimizer.zero_grad(set_to_none=True)
-        recipe = self._recipe
-        total = parts.policy + recipe.value_weight * parts.value
-        total = total + recipe.moves_left_weight * auxiliary.moves_left
-        total = total + recipe.soft_policy_weight * auxiliary.soft_policy
+        total = parts.policy + self._loss.value_weight * parts.value
+        total = total + self._loss.moves_left_weight * auxiliary.moves_left
+        total = total + self._loss.soft_policy_weight * auxiliary.soft_policy
         total.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(
-            self.network.parameters(), self._recipe.grad_clip or float("inf")
+            self.network.parameters(), self._optimizer.grad_clip or float("inf")
         )
         self.optimizer.step()
         self.step += 1
@@ -181,11 +183,11 @@ class TrainStep:
         planes = unpack(packed_features, self._shape).contiguous(memory_format=torch.channels_last)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16):
             outputs = network.all_heads(planes)
-        form = self._recipe.policy_loss
+        form = self._loss.policy_loss
         parts = losses(outputs.policy, outputs.value, targets, form)
         auxiliary = auxiliary_losses(
-            outputs.moves_left if self._recipe.moves_left_weight else None,
-            outputs.soft_policy if self._recipe.soft_policy_weight else None,
+            outputs.moves_left if self._loss.moves_left_weight else None,
+            outputs.soft_policy if self._loss.soft_policy_weight else None,
             targets,
             torch.from_numpy(samples.plies_left).to(self._device, non_blocking=True),
             torch.from_numpy(samples.capped).to(self._device, non_blocking=True),
@@ -197,8 +199,8 @@ class TrainStep:
         """None in place of what stands there for a head that is not trained."""
         moves_left, soft_policy = auxiliary
         return (
-            moves_left if self._recipe.moves_left_weight else None,
-            soft_policy if self._recipe.soft_policy_weight else None,
+            moves_left if self._loss.moves_left_weight else None,
+            soft_policy if self._loss.soft_policy_weight else None,
         )
 
     def figures(self) -> StepFigures | None:
@@ -217,7 +219,7 @@ class TrainStep:
         tensors = self.playing.state_dict().values()
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
             raise Fatal(
-                f"the network is not finite at step {self.step}; start again with a smaller --lr "
+                f"the network is not finite at step {self.step}; start again with a smaller --optimizer.lr "
                 "(training goes on from the last checkpoint)"
             )
         meta = WeightsMeta(self._game.name, self._history, self.network.architecture, self.step, version)
@@ -237,12 +239,12 @@ class TrainStep:
             return torch.from_numpy(array).to(self._device, non_blocking=True)
 
         policy_rows = int(np.count_nonzero(np.diff(samples.rows))) + (len(samples.rows) > 0)
-        recipe = self._recipe
+        loss = self._loss
         classes, plies_left = to_device(samples.classes), to_device(samples.plies_left)
-        outcome = outcome_targets(classes, plies_left, recipe.win_discount)
+        outcome = outcome_targets(classes, plies_left, loss.win_discount)
         targets = Targets(
-            value_targets(outcome, to_device(samples.root_values), recipe.value_q_share),
-            1.0 - (1.0 - recipe.capped_value_weight) * to_device(samples.capped),
+            value_targets(outcome, to_device(samples.root_values), loss.value_q_share),
+            1.0 - (1.0 - loss.capped_value_weight) * to_device(samples.capped),
             to_device(samples.rows),
             to_device(samples.actions),
             to_device(samples.shares),

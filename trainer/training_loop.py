@@ -7,7 +7,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,6 @@ from trainer.beginnings import check_heads, new_network
 from trainer.checkpoint import Progress
 from trainer.config import TrainerConfig
 from trainer.held_out import HeldOut
-from trainer.optimizers import RECIPES, Recipe
 from trainer.pacing import Growth, SampleBudget
 from trainer.probes import Probes
 from trainer.sampler import Sampler
@@ -34,28 +33,6 @@ log = logging.getLogger(__name__)
 
 TURN_SECONDS = 0.5
 """How long a turn makes steps before new games get into the window."""
-
-
-def recipe_of(config: TrainerConfig) -> Recipe:
-    """The preset with what the user set over it (0 stands for "not set" where 0 makes no sense)."""
-    chosen = {name: getattr(config, name) for name in ("batch", "lr") if getattr(config, name)}
-    for name in ("weight_decay", "warmup_steps", "grad_clip"):
-        if getattr(config, name) is not None:
-            chosen[name] = getattr(config, name)
-    for name in (
-        "precision",
-        "value_weight",
-        "value_q_share",
-        "win_discount",
-        "capped_value_weight",
-        "ema",
-        "cosine_steps",
-        "policy_loss",
-        "moves_left_weight",
-        "soft_policy_weight",
-    ):
-        chosen[name] = getattr(config, name)
-    return replace(RECIPES[config.optimizer], **chosen)
 
 
 @dataclass(frozen=True)
@@ -94,22 +71,15 @@ class TrainingLoop:
         self._folder = folder
         self._game = game
         self._probes = Probes.of(game, history)
-        recipe = recipe_of(config)
-        self._recipe = recipe
-        self.budget = SampleBudget(recipe.batch, config.samples_per_position, config.min_positions)
-        self.window = Window(
-            game,
-            config.window_positions,
-            config.visited_per_position,
-            with_surprise=config.surprise_share > 0,
-        )
-        self._held_out = HeldOut(game, config.held_out, config.window_positions, config.visited_per_position)
-        self._growth: Growth | None = None
-        if config.window_growth:
-            self._growth = Growth(config.window_min, config.window_alpha, config.window_beta)
+        self._optimizer = config.optimizer.filled_in()
+        window, samples = config.window, config.samples
+        self.budget = SampleBudget(self._optimizer.batch, samples.per_position, window.min_positions)
+        self.window = Window(game, window.positions, with_surprise=samples.surprise_share > 0)
+        self._held_out = HeldOut(game, samples.held_out, window.positions)
+        self._growth = Growth(window.growth_min) if window.growth else None
         self._newest: int | None = None
         """Positions to draw from, None: all that are in the window."""
-        self._sampler = Sampler(game, history, symmetric=config.symmetric != "off")
+        self._sampler = Sampler(game, history, symmetric=samples.symmetric != "off")
         self._rng = np.random.default_rng(config.seed)
         self.version = 0
         """Highest weights version offered so far."""
@@ -123,7 +93,8 @@ class TrainingLoop:
         found = checkpoint.load_newest(folder, game, history)
         played = found.network if found else new_network(config, game, history, preset)
         trained = found.trained if found else None
-        self._train_step = TrainStep(game, history, played, recipe, choose_device(config.device), trained)
+        device = choose_device(config.device)
+        self._train_step = TrainStep(game, history, played, self._optimizer, config.loss, device, trained)
         if found is not None:
             self._restore(found)
 
@@ -144,9 +115,9 @@ class TrainingLoop:
                 Exit.CONFIG,
             )
         self.has_checkpoint = True
-        same = progress.optimizer == self._recipe.optimizer
+        same = progress.optimizer == self._optimizer.kind
         if not same:
-            log.warning("the optimizer is %s now; its state starts anew", self._recipe.optimizer)
+            log.warning("the optimizer is %s now; its state starts anew", self._optimizer.kind)
         self._train_step.restore(progress.step, found.optimizer_state if same else None)
         self._rng = found.rng
         self.version, self._last_seq = progress.version, progress.last_seq
@@ -255,9 +226,8 @@ class TrainingLoop:
 
     def make_step(self) -> None:
         """One step, whatever the pace."""
-        samples = self._sampler.sample(
-            self.window, self._rng, self._recipe.batch, self._newest, self._config.surprise_share
-        )
+        batch, share = self._optimizer.batch, self._config.samples.surprise_share
+        samples = self._sampler.sample(self.window, self._rng, batch, self._newest, share)
         self._train_step.train(samples)
         self.budget.take_step()
 
@@ -278,20 +248,19 @@ class TrainingLoop:
 
     def save(self) -> None:
         """Write a checkpoint."""
-        optimizer = self._recipe.optimizer
         progress = Progress(
             self.step,
             self.budget.samples,
             self.version,
             self._last_seq,
-            optimizer,
+            self._optimizer.kind,
             self.round_games,
             self.budget.learned_from,
             self.budget.paid_for,
         )
         weights, trained = self._train_step.weights(self.version), self._train_step.trained_weights()
         state = self._train_step.optimizer_state()
-        keep = self._config.keep_checkpoints
+        keep = self._config.publishing.keep_checkpoints
         checkpoint.save(self._folder, progress, weights, state, self._rng, keep, trained)
         self.has_checkpoint = True
 

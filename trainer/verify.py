@@ -53,7 +53,7 @@ class Expected:
     max_plies: int
     simulations: int
     improved: bool = False
-    """Whether policy targets may be shares of an improved policy (`root = gumbel`)."""
+    """Whether policy targets may be shares of an improved policy (`search.selection = gumbel`)."""
     more_starts: frozenset[str] = frozenset()
     """Other start positions that games of this run may have, letter by letter."""
     generators: tuple[str, ...] = ()
@@ -69,13 +69,13 @@ class Expected:
     def of(cls, settings: SelfPlaySettings, game: Game) -> Expected:
         """From the settings in WELCOME, zeros replaced by the game's own values."""
         return cls(
-            settings.start,
+            settings.start.position,
             settings.max_plies or game.max_plies,
-            settings.simulations,
-            selection(settings.root).LEARNS_SHARES,
-            frozenset(settings.start_positions.splitlines() if settings.start_share > 0 else ()),
-            tuple(settings.start_generator.split(",")) if settings.start_generator else (),
-            settings.resign_value,
+            settings.search.simulations,
+            selection(settings.search.selection).LEARNS_SHARES,
+            frozenset(settings.start.positions.splitlines() if settings.start.share > 0 else ()),
+            tuple(settings.start.generator.split(",")) if settings.start.generator else (),
+            settings.resignation.value,
             prunes(settings),
         )
 

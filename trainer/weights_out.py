@@ -134,7 +134,8 @@ class WeightsOut:
             return True
         if steps <= 0:
             return False
-        return steps >= self._config.publish_steps or seconds >= self._config.publish_seconds
+        due = self._config.publishing
+        return steps >= due.steps or seconds >= due.seconds
 
     async def _publish(self, run: Run) -> None:
         """Nothing before the first checkpoint: a trainer killed then would find the server ahead of its run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from engine.analysis.requests import BadRequest, Request
 from games.spec import Game, outcome_for_first_player
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SelfPlaySettings, changed
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import Evaluator, evaluate
 from search.leaf_batch import LeafBatch
@@ -47,7 +47,7 @@ class Analyst:
         search: SelfPlaySettings = FOR_EVALUATION,
     ) -> Analyst:
         """`search`: see `engine.search_choice`."""
-        return cls(game, evaluator, replace(search, history=history, reuse_tree=False))
+        return cls(game, evaluator, changed(search, {"history": history, "search.reuse_tree": False}))
 
     async def answer(self, request: Request) -> Answer:
         """The answer to a request. Raises BadRequest."""
@@ -71,11 +71,11 @@ class Analyst:
 
     def _tree(self, request: Request) -> SearchTree:
         """A tree with the position at its root, from which the cap on the length of games counts."""
-        settings = replace(
-            self.settings,
-            simulations=max(1, request.simulations),
-            max_plies=self.game.max_plies + len(request.moves),
-        )
+        changes = {
+            "search.simulations": max(1, request.simulations),
+            "max_plies": self.game.max_plies + len(request.moves),
+        }
+        settings = changed(self.settings, changes)
         tree = tree_for(self.game, resolve(settings, self.game), np.random.default_rng(0))
         try:
             tree.reset(self.game.notation.state_from_text(request.fen))
@@ -126,7 +126,7 @@ def _visited(tree: SearchTree, result: SearchResult) -> tuple[npt.NDArray[np.uin
     if not result.is_improved:
         return result.actions, result.visits
     if result.scores is None:  # wins in one are not searched
-        return result.actions, evenly(tree.settings.simulations, len(result.actions))
+        return result.actions, evenly(tree.settings.search.simulations, len(result.actions))
     seen = result.scores.visits > 0
     return result.scores.actions[seen], result.scores.visits[seen]
 

@@ -12,8 +12,9 @@ from engine.nets import LoadedNet, load_net
 from engine.uci.machine import Request
 from engine.uci.options import Setup
 from engine.uci.report import Progress, best_index, info_lines, line_of_play
-from protocol.settings import SelfPlaySettings
+from protocol.settings import changed
 from runtime.exits import Exit, Fatal
+from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import evaluate
 from search.leaf_batch import Evaluations, LeafBatch
 from search.leaf_parallel import (
@@ -94,8 +95,9 @@ class Thinker:
     def __init__(self, net: LoadedNet, hash_mib: int, leaves: int, seed: int) -> None:
         self.net = net
         self.game = net.game
-        settings = SelfPlaySettings(
-            simulations=1, root_noise=0.0, temperature_plies=0, history=net.history, max_plies=MAX_PLIES
+        settings = changed(
+            FOR_EVALUATION,
+            {"search.simulations": 1, "history": net.history, "max_plies": MAX_PLIES},
         )
         self._rng = np.random.default_rng(seed)
         self.tree = ParallelTree(

@@ -38,11 +38,11 @@ def run(options: argparse.Namespace) -> None:
         load_net(Path(file), game.name, device=options.device, threads=options.threads)
         for file in (options.candidate, options.best)
     ]
-    openings = gate_openings(game, (options.games + 1) // 2, options.seed, settings.start)
+    openings = gate_openings(game, (options.games + 1) // 2, options.seed, settings.start.position)
     if not openings:
-        raise Fatal(f"{game.name} has no openings from {settings.start!r}", Exit.CONFIG)
+        raise Fatal(f"{game.name} has no openings from {settings.start.position!r}", Exit.CONFIG)
     players = [
-        NetPlayer(f"{net.name}, {name}", net, settings.simulations, net.close, settings)
+        NetPlayer(f"{net.name}, {name}", net, settings.search.simulations, net.close, settings)
         for net, name in zip(nets, "AB", strict=True)
     ]
     concurrent = max(LEAST_CONCURRENT, min(2 * nets[0].target_rows, options.games // 4))

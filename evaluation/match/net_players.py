@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from engine.nets import LoadedNet
 from evaluation.match.player import Choice, Clock, Seat
 from games.game_history import GameHistory
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SelfPlaySettings, changed
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import evaluate
 from search.leaf_batch import LeafBatch
@@ -46,13 +45,12 @@ class NetPlayer:
 
     def settings(self, max_plies: int) -> SelfPlaySettings:
         """How it searches in games of at most `max_plies`."""
-        settings = replace(
-            self._search,
-            simulations=max(1, self.simulations),
-            history=self.net.history,
-            max_plies=max_plies,
-        )
-        return resolve(settings, self.net.game)
+        changes = {
+            "search.simulations": max(1, self.simulations),
+            "history": self.net.history,
+            "max_plies": max_plies,
+        }
+        return resolve(changed(self._search, changes), self.net.game)
 
     async def sit_down(self, seed: int) -> Seat:
         return NetSeat(self)

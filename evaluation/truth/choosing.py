@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from engine.nets import LoadedNet
 from games.knowledge import Row
-from protocol.settings import SelfPlaySettings
+from protocol.settings import SelfPlaySettings, changed
 from search.evaluation_settings import FOR_EVALUATION
 from search.forest import Forest
 from search.mcts import search as search_tree
@@ -27,7 +26,8 @@ def play_settings(
     net: LoadedNet, simulations: int, search: SelfPlaySettings = FOR_EVALUATION
 ) -> SelfPlaySettings:
     """Search as in play (`engine.search_choice`). ValueError if `simulations` is out of range."""
-    return resolve(replace(search, simulations=max(1, simulations), history=net.history), net.game)
+    changes = {"search.simulations": max(1, simulations), "history": net.history}
+    return resolve(changed(search, changes), net.game)
 
 
 async def chosen_actions(

@@ -28,7 +28,7 @@ SEED, FINAL_SEED = 20_000, 30_000
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
     """The ending is the one that self-play began at."""
-    ending = recipe.server["self_play"]["start_generator"]
+    ending = recipe.server["self_play"]["start"]["generator"]
     rows = won_rows(ending, POSITIONS, SEED)
     final = won_rows(ending, POSITIONS, FINAL_SEED, apart_from=rows)
     found = Judgement()
@@ -61,7 +61,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
     """Mates within 50 moves, and moves that throw the win away without search and with it."""
-    rows = won_rows(recipe.server["self_play"]["start_generator"], POSITIONS, SEED)
+    rows = won_rows(recipe.server["self_play"]["start"]["generator"], POSITIONS, SEED)
     search, file = trained.search(recipe, GAME), trained.path(trained.snapshots[-1])
     how = recipe.judge_simulations, search_name(search)
     mates, _ = conversions(contest.net_player(file, *how), rows[:ON_THE_WAY])

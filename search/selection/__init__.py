@@ -3,7 +3,7 @@
 A selection is a module with
 
 PARAMETERS, parameters(settings)    its constants as a record that kernels read
-FIELDS                              the settings of self-play that are its own
+FIELDS                              paths of the settings of self-play that are its own
 LEARNS_SHARES                       whether the policy target is shares of an improved policy, not visits
 IS_RANDOM                           whether its kernels draw random numbers
 KEEPS_SUBTREE                       whether a search may begin with the subtree of the move played

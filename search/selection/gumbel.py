@@ -27,7 +27,7 @@ from search.tree_kernel import value_sum_of
 if TYPE_CHECKING:
     from search.tree import SearchTree
 
-FIELDS = ("gumbel_considered", "gumbel_c_visit", "gumbel_c_scale")
+FIELDS = ("gumbel.considered", "gumbel.c_visit", "gumbel.c_scale")
 LEARNS_SHARES = True
 IS_RANDOM = False
 KEEPS_SUBTREE = False
@@ -37,12 +37,12 @@ PARAMETERS = np.dtype([("c_visit", np.float64), ("c_scale", np.float64)])
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
     """Of PARAMETERS, for resolved settings."""
-    return settings.gumbel_c_visit, settings.gumbel_c_scale
+    return settings.gumbel.c_visit, settings.gumbel.c_scale
 
 
 def plan_room(settings: SelfPlaySettings) -> int:
     """The schedule of sequential halving: an entry a simulation."""
-    return settings.simulations
+    return settings.search.simulations
 
 
 def begin(tree: SearchTree, *, is_cheap: bool) -> None:
@@ -50,11 +50,11 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
     settings, count = tree.settings, tree.root_edge_count
     tree.forget_simulations()
     noise = np.zeros(count)
-    if settings.root_noise > 0 and not is_cheap:
+    if settings.noise.root_noise > 0 and not is_cheap:
         noise = tree.rng.gumbel(size=count)
     tree.root_noise[:count] = noise
     simulations = tree.remaining
-    tree.plan[:simulations] = halving_schedule(min(settings.gumbel_considered, count), simulations)
+    tree.plan[:simulations] = halving_schedule(min(settings.gumbel.considered, count), simulations)
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001

@@ -18,7 +18,8 @@ from protocol.settings import SelfPlaySettings
 
 def prunes(settings: SelfPlaySettings) -> bool:
     """Whether targets of searches with noise may lack visits."""
-    return settings.prune_noise or (settings.forced_playouts > 0 and settings.prune_target)
+    noise = settings.noise
+    return noise.prune_noise or (noise.forced_playouts > 0 and noise.prune_target)
 
 
 def pruned(
@@ -26,18 +27,19 @@ def pruned(
 ) -> npt.NDArray[np.int32]:
     """[n] visits of the root's EDGEs less what the settings take out. `clean [n]`: priors before noise."""
     visits: npt.NDArray[np.int32] = edges["visits"].copy()
-    if settings.forced_playouts > 0 and settings.prune_target:
+    if settings.noise.forced_playouts > 0 and settings.noise.prune_target:
         visits = without_forced(edges, settings)
-    return without_noise(edges, visits, clean, settings) if settings.prune_noise else visits
+    return without_noise(edges, visits, clean, settings) if settings.noise.prune_noise else visits
 
 
 def exploration_term(settings: SelfPlaySettings, prior: float, parent_visits: int, visits: int) -> float:
     """What PUCT adds to a value, as `best_edge` of `search.selection.puct` computes it."""
-    if settings.exploration == "ucb":
-        return settings.c_puct * prior * math.sqrt(math.log(1.0 + parent_visits) / (1.0 + visits))
-    c_puct = settings.c_puct
-    if settings.exploration == "alphazero":
-        c_puct = math.log((1.0 + parent_visits + settings.c_base) / settings.c_base) + settings.c_init
+    search = settings.search
+    if search.exploration == "ucb":
+        return search.c_puct * prior * math.sqrt(math.log(1.0 + parent_visits) / (1.0 + visits))
+    c_puct = search.c_puct
+    if search.exploration == "alphazero":
+        c_puct = math.log((1.0 + parent_visits + search.c_base) / search.c_base) + search.c_init
     return c_puct * prior * math.sqrt(parent_visits) / (1.0 + visits)
 
 
@@ -56,7 +58,7 @@ def without_forced(edges: npt.NDArray[np.void], settings: SelfPlaySettings) -> n
     for i, count in enumerate(visits.tolist()):
         if i == best or count == 0:
             continue
-        fewest = max(0, count - math.floor(math.sqrt(settings.forced_playouts * priors[i] * total)))
+        fewest = max(0, count - math.floor(math.sqrt(settings.noise.forced_playouts * priors[i] * total)))
         left = count
         while left > fewest and score(i, left - 1) < preferred:
             left -= 1

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from search.tree import SearchTree
 
 FIELDS = (
-    *("exploration", "c_base", "c_init", "c_puct", "fpu", "fpu_reduction", "fpu_value"),
-    *("final_move", "final_secure", "final_extra"),
+    *("search.exploration", "search.c_base", "search.c_init", "search.c_puct"),
+    *("search.fpu", "search.fpu_reduction", "search.fpu_value"),
+    *("moves.final_move", "moves.final_secure", "moves.final_extra"),
 )
 LEARNS_SHARES = False
 IS_RANDOM = False
@@ -49,15 +50,16 @@ PARAMETERS = np.dtype(
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
     """Of PARAMETERS, for resolved settings."""
+    search = settings.search
     return (
-        settings.c_base,
-        settings.c_init,
-        settings.c_puct,
-        settings.forced_playouts,
-        settings.fpu_reduction,
-        settings.fpu_value,
-        EXPLORATIONS.index(settings.exploration),
-        settings.fpu == "absolute",
+        search.c_base,
+        search.c_init,
+        search.c_puct,
+        settings.noise.forced_playouts,
+        search.fpu_reduction,
+        search.fpu_value,
+        EXPLORATIONS.index(search.exploration),
+        search.fpu == "absolute",
     )
 
 
@@ -69,16 +71,16 @@ def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
 def begin(tree: SearchTree, *, is_cheap: bool) -> None:
     """Mix fresh Dirichlet noise into the root's priors, unless the search is cheap or noise is off."""
     settings = tree.settings
-    if settings.root_noise > 0 and not is_cheap:
+    if settings.noise.root_noise > 0 and not is_cheap:
         noise = tree.rng.dirichlet(tree.forest.alphas[: tree.root_edge_count])
-        tree.mix_noise(noise, settings.root_noise)
+        tree.mix_noise(noise, settings.noise.root_noise)
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
     """The visits of the root are the policy target, less what the settings prune."""
     settings = tree.settings
     arrays, is_pruned = tree.visited(), False
-    if settings.root_noise > 0 and not is_cheap and prunes(settings):
+    if settings.noise.root_noise > 0 and not is_cheap and prunes(settings):
         edges = tree.edges_of(0)
         left = pruned(edges, view.priors, settings)
         arrays, is_pruned = listed(edges["action"], left), bool((left < edges["visits"]).any())
@@ -88,7 +90,9 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
         tree.kept,
         is_target=not is_cheap,
         is_pruned=is_pruned,
-        candidates=candidates_of(tree.edges_of(0), arrays[0]) if settings.final_move != "visits" else None,
+        candidates=candidates_of(tree.edges_of(0), arrays[0])
+        if settings.moves.final_move != "visits"
+        else None,
     )
 
 

@@ -32,7 +32,7 @@ from search.tree_kernel import value_sum_of
 if TYPE_CHECKING:
     from search.tree import SearchTree
 
-FIELDS = ("final_move", "final_secure", "final_extra")
+FIELDS = ("moves.final_move", "moves.final_secure", "moves.final_extra")
 LEARNS_SHARES = False
 IS_RANDOM = True
 KEEPS_SUBTREE = True
@@ -63,7 +63,8 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
     """The visits of the root are the policy target."""
     arrays = tree.visited()
-    candidates = candidates_of(tree.edges_of(0), arrays[0]) if tree.settings.final_move != "visits" else None
+    is_read = tree.settings.moves.final_move != "visits"
+    candidates = candidates_of(tree.edges_of(0), arrays[0]) if is_read else None
     return SearchResult(*arrays, tree.root_value(), tree.kept, is_target=not is_cheap, candidates=candidates)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import zmq
+from changed_settings import self_play
 
 from protocol.frames import check_leaves
 from protocol.messages import (
@@ -32,7 +33,6 @@ from protocol.messages import (
 )
 from protocol.records import GameRecord, from_bytes
 from protocol.sessions import hello_first
-from protocol.settings import SelfPlaySettings
 from runtime.connection import Connection
 from runtime.sockets import BULK_LIMIT, Channel, Context, new_context, router
 
@@ -122,7 +122,7 @@ WELCOME = {
     "software": "test",
     "run": "r1",
     "game": "tic_tac_toe",
-    "self_play": asdict(SelfPlaySettings(simulations=8, seed=3)),
+    "self_play": asdict(self_play(simulations=8, seed=3)),
     "credits": 300,
     "games_in_flight": 4,
     "heartbeat": 0.2,

@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from changed_settings import self_play, varied
 from leaf_by_leaf import HashEvaluator, LeafByLeaf, Scattered
 
 from client.self_play import Player, play_game
 from games import get_game
 from protocol.records import to_bytes
-from protocol.settings import SelfPlaySettings
 from search.forest import Forest
 from search.pool import SearchPool
 from search.settings import resolve
@@ -20,10 +20,10 @@ GAME = get_game("tic_tac_toe")
 GAMES = 256
 KINDS: dict[str, dict[str, object]] = {
     "puct": {},
-    "gumbel": {"root": "gumbel"},
+    "gumbel": {"selection": "gumbel"},
     "symmetries": {"evaluation_symmetry": True},
     "fresh trees": {"reuse_tree": False, "final_move": "max_robust", "temperature_plies": 2},
-    "openings": {"opening_share": 0.5, "opening_plies": 3, "random_share": 0.5, "random_plies": 3},
+    "openings": {"policy_share": 0.5, "policy_plies": 3, "random_share": 0.5, "random_plies": 3},
     "cheap searches": {"cheap_probability": 0.5, "cheap_simulations": 3, "forced_playouts": 2.0},
 }
 
@@ -32,7 +32,7 @@ def games(
     kind: str, evaluator: LeafByLeaf, *, at_once: int = GAMES, slots: int = GAMES, cache: int = 0
 ) -> list[bytes]:
     """Games 0, 1, 2, ... of one seed, at most `at_once` at a time; without the time they took."""
-    settings = resolve(replace(SelfPlaySettings(simulations=6), **KINDS[kind]), GAME)  # type: ignore[arg-type]
+    settings = resolve(varied(self_play(simulations=6), **KINDS[kind]), GAME)  # type: ignore[arg-type]
 
     async def main() -> list[bytes]:
         pool = SearchPool(Forest(GAME, settings, slots, cache=cache), evaluator)

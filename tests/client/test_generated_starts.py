@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from client_naive import verify
 from leaf_by_leaf import played
 
@@ -38,8 +39,8 @@ GAME = replace(
 
 
 def settings_for(names: str, share: float, **changes: object) -> SelfPlaySettings:
-    settings = SelfPlaySettings(simulations=8, start_generator=names, start_share=share)
-    return resolve(replace(settings, **changes), GAME)  # type: ignore[arg-type]
+    settings = self_play(simulations=8, generator=names, share=share)
+    return resolve(varied(settings, **changes), GAME)  # type: ignore[arg-type]
 
 
 def play(number: int, settings: SelfPlaySettings) -> GameRecord:
@@ -49,7 +50,7 @@ def play(number: int, settings: SelfPlaySettings) -> GameRecord:
 def test_a_share_of_games_begins_at_positions_that_are_drawn_anew() -> None:
     """Names are equally likely; records say where, the trainer takes those and no others."""
     settings = settings_for(" corner, edge ,", 0.5)
-    assert settings.start_generator == "corner,edge"
+    assert settings.start.generator == "corner,edge"
     records = [play(number, settings) for number in range(60)]
     starts = [record.start for record in records]
     assert {*BOARDS["corner"], *BOARDS["edge"], ""} == set(starts)
@@ -70,7 +71,7 @@ def test_a_share_of_games_begins_at_positions_that_are_drawn_anew() -> None:
 
 def test_no_opening_plies_follow_a_start_that_was_drawn() -> None:
     """Other games of the run have them; every ply of a drawn one is searched."""
-    changes = {"random_share": 1.0, "random_plies": 3, "opening_share": 1.0, "opening_plies": 3}
+    changes = {"random_share": 1.0, "random_plies": 3, "policy_share": 1.0, "policy_plies": 3}
     records = [play(number, settings_for("edge", 0.5, **changes)) for number in range(30)]
     drawn = [record for record in records if record.start]
     assert 5 <= len(drawn) <= 25
@@ -80,16 +81,16 @@ def test_no_opening_plies_follow_a_start_that_was_drawn() -> None:
 
 def test_without_a_generator_games_draw_the_random_numbers_they_always_did() -> None:
     """A game is repeated whether or not others of its run begin elsewhere."""
-    plain = resolve(SelfPlaySettings(simulations=8), GAME)
-    assert play(4, plain).actions.tolist() == play(4, replace(plain, start_generator="")).actions.tolist()
+    plain = resolve(self_play(simulations=8), GAME)
+    assert play(4, plain).actions.tolist() == play(4, varied(plain, generator="")).actions.tolist()
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"start_generator": "corner,nowhere"}, r"no board 'nowhere'.*offers: corner, edge"),
-        ({"start_share": 0.0}, "start_share is 0"),
-        ({"start_positions": "x../.../..."}, "choose one"),
+        ({"generator": "corner,nowhere"}, r"no board 'nowhere'.*offers: corner, edge"),
+        ({"share": 0.0}, r"start\.share is 0"),
+        ({"positions": "x../.../..."}, "choose one"),
     ],
 )
 def test_a_generator_must_be_one_that_the_game_has(changes: dict[str, object], words: str) -> None:
@@ -103,4 +104,4 @@ def test_a_game_without_generators_says_which_games_have_some() -> None:
     with pytest.raises(
         ValueError, match=r"tic_tac_toe draws no start positions; chess does.*--start-positions"
     ):
-        resolve(SelfPlaySettings(start_generator="KQK", start_share=0.5), get_game("tic_tac_toe"))
+        resolve(self_play(generator="KQK", share=0.5), get_game("tic_tac_toe"))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, LeafByLeaf, played, uniform
 from twice import GAME as TWICE
 
@@ -36,8 +37,8 @@ class Despairing(LeafByLeaf):
 
 
 def settings_for(**changes: object) -> SelfPlaySettings:
-    settings = SelfPlaySettings(simulations=1, root="gumbel", resign_value=-0.5, resign_mistakes=0.0)
-    return resolve(replace(settings, **changes), GAME)  # type: ignore[arg-type]
+    settings = self_play(simulations=1, selection="gumbel", value=-0.5, mistakes=0.0)
+    return resolve(varied(settings, **changes), GAME)  # type: ignore[arg-type]
 
 
 def play(number: int, settings: SelfPlaySettings, resigning: Resigning | None = None) -> GameRecord:
@@ -80,7 +81,7 @@ def test_a_side_gives_up_with_the_move_at_which_its_value_is_low_enough() -> Non
 
 def test_a_share_of_games_is_played_on() -> None:
     """A quarter here, marked at every ply; they end by the rules though values are low."""
-    records = games(settings_for(resign_play_on=0.25), 60)
+    records = games(settings_for(play_on=0.25), 60)
     played_on = [record for record in records if is_played_on(record)]
     assert 8 <= len(played_on) <= 24
     for record in played_on:
@@ -92,18 +93,18 @@ def test_a_share_of_games_is_played_on() -> None:
 
 def test_without_the_setting_games_are_what_they_were() -> None:
     """Nobody resigns, no game is marked, no random number is drawn."""
-    off = settings_for(resign_value=0.0)
+    off = settings_for(value=0.0)
     for number in range(5):
         record = play(number, off)
         assert not is_played_on(record)
         assert record.reason != RESIGNATION
-        again = play(number, replace(off, resign_play_on=0.9))
+        again = play(number, varied(off, play_on=0.9))
         assert again.actions.tolist() == record.actions.tolist()
 
 
 def test_nobody_gives_up_before_the_trainer_names_a_threshold() -> None:
     """And then at that one, never above the setting."""
-    settings = settings_for(resign_mistakes=0.05, resign_play_on=0.1)
+    settings = settings_for(mistakes=0.05, play_on=0.1)
     assert {record.reason for record in games(settings, 15)} <= {"four", "board_full"}
     assert {record.reason for record in games(settings, 15, threshold=0.0)} <= {"four", "board_full"}
     for threshold, highest in ((-0.7, -0.7), (-0.1, -0.5)):
@@ -116,9 +117,7 @@ def test_nobody_gives_up_before_the_trainer_names_a_threshold() -> None:
 
 def test_who_gives_up_with_a_move_after_which_he_moves_again_has_lost_too() -> None:
     """The side that made the last move loses, whoever's turn it is after it; the trainer sees it alike."""
-    settings = resolve(
-        SelfPlaySettings(simulations=1, root="gumbel", resign_value=-0.2, resign_mistakes=0.0), TWICE
-    )
+    settings = resolve(self_play(simulations=1, selection="gumbel", value=-0.2, mistakes=0.0), TWICE)
     verifier, movers, seen = Verifier(TWICE), Movers(TWICE), set()
     for number in range(60):
         record = played(TWICE, settings, Despairing(), Player(3).rng(number))
@@ -150,8 +149,8 @@ def test_false_resignations_are_refused(resigned: GameRecord) -> None:
     """Where nobody resigns, too early, with the wrong winner, in a game that goes on, or without a search."""
     settings = settings_for()
     assert code_of(resigned, settings) is None
-    assert code_of(resigned, settings_for(resign_value=0.0)) == Code.WRONG_SETTINGS
-    assert code_of(resigned, settings_for(resign_value=-0.99)) == Code.BAD_VALUES
+    assert code_of(resigned, settings_for(value=0.0)) == Code.WRONG_SETTINGS
+    assert code_of(resigned, settings_for(value=-0.99)) == Code.BAD_VALUES
     assert code_of(replace(resigned, outcome=-resigned.outcome), settings) == Code.WRONG_OUTCOME
     assert code_of(replace(resigned, outcome=0), settings) == Code.WRONG_OUTCOME
     marked = replace(resigned, flags=resigned.flags | np.uint8(PLAYED_ON))
@@ -179,17 +178,17 @@ def without_search(record: GameRecord) -> GameRecord:
 
 def test_a_game_by_the_rules_cannot_be_called_resigned() -> None:
     """Nor may games be marked as played on where nobody resigns."""
-    settings = settings_for(resign_play_on=1.0)
+    settings = settings_for(play_on=1.0)
     record = play(1, settings)
     assert is_played_on(record)
     assert code_of(record, settings) is None
     assert code_of(replace(record, reason=RESIGNATION), settings) == Code.WRONG_REASON
-    assert code_of(record, settings_for(resign_value=0.0)) == Code.WRONG_SETTINGS
+    assert code_of(record, settings_for(value=0.0)) == Code.WRONG_SETTINGS
 
 
 def test_the_mark_is_on_all_plies_or_on_none() -> None:
     """There is one way to write a record."""
-    record = play(1, settings_for(resign_play_on=1.0))
+    record = play(1, settings_for(play_on=1.0))
     flags = record.flags.copy()
     flags[2] ^= PLAYED_ON
     with pytest.raises(BadRecord, match="played on is set at some plies"):
@@ -199,9 +198,9 @@ def test_the_mark_is_on_all_plies_or_on_none() -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"resign_value": 0.3}, "resign_value"),
-        ({"resign_mistakes": 0.9}, "resign_mistakes"),
-        ({"resign_play_on": 0.0, "resign_mistakes": 0.05}, "resign_play_on is 0"),
+        ({"value": 0.3}, r"resignation\.value"),
+        ({"mistakes": 0.9}, r"resignation\.mistakes"),
+        ({"play_on": 0.0, "mistakes": 0.05}, r"resignation\.play_on is 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes: dict[str, object], word: str) -> None:

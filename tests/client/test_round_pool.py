@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from changed_settings import self_play
 from leaf_by_leaf import Answer, LeafByLeaf
 
 from client.rounds import CurrentVersion, RoundPool
@@ -20,9 +21,7 @@ from search.pool import SearchPool
 from search.settings import resolve
 
 GAME = get_game("tic_tac_toe")
-SETTINGS = resolve(
-    SelfPlaySettings(simulations=4, round_games=5, seed=3, random_share=1, random_plies=2), GAME
-)
+SETTINGS = resolve(self_play(simulations=4, round_games=5, seed=3, random_share=1, random_plies=2), GAME)
 
 
 def info(version: int) -> WeightsInfo:

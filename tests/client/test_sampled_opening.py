@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from client_naive import verify
 from leaf_by_leaf import Answer, LeafByLeaf, played
 
@@ -34,7 +33,7 @@ class Leftmost(LeafByLeaf):
 
 
 def settings_for(**changes: object) -> SelfPlaySettings:
-    return resolve(replace(SelfPlaySettings(simulations=6), **changes), GAME)  # type: ignore[arg-type]
+    return resolve(varied(self_play(simulations=6), **changes), GAME)  # type: ignore[arg-type]
 
 
 def play(number: int, settings: SelfPlaySettings, network: LeafByLeaf) -> GameRecord:
@@ -54,7 +53,7 @@ def unsearched(record: GameRecord) -> int:
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_share_of_games_begins_with_the_networks_own_moves(root: str) -> None:
     """0 to 4 plies in half of the games, by the policy; the trainer takes them."""
-    settings = settings_for(root=root, opening_share=0.5, opening_plies=4)
+    settings = settings_for(selection=root, policy_share=0.5, policy_plies=4)
     verifier, expected = Verifier(GAME), Expected.of(settings, GAME)
     lengths = []
     for number in range(50):
@@ -73,7 +72,9 @@ def test_a_ply_costs_one_evaluation() -> None:
     changes = {"random_share": 1.0, "random_plies": 3, "max_plies": 12}
     for number in range(12):
         network = Leftmost()
-        settings = settings_for(**changes, opening_share=1.0, opening_plies=6, root="gumbel", simulations=1)
+        settings = settings_for(
+            **changes, policy_share=1.0, policy_plies=6, selection="gumbel", simulations=1
+        )
         record = play(number, settings, network)
         by_policy = 0
         while by_policy < unsearched(record) and record.actions[unsearched(record) - 1 - by_policy] == 0:
@@ -85,7 +86,7 @@ def test_a_ply_costs_one_evaluation() -> None:
 def test_the_policys_moves_never_end_the_game() -> None:
     """A column fills up, or the cap comes: the last ply of each game is searched."""
     for number in range(12):
-        settings = settings_for(opening_share=1.0, opening_plies=40, max_plies=9)
+        settings = settings_for(policy_share=1.0, policy_plies=40, max_plies=9)
         record = play(number, settings, Leftmost())
         assert record.visited[-1] > 0
         verify(record)
@@ -94,7 +95,7 @@ def test_the_policys_moves_never_end_the_game() -> None:
 def test_games_differ_from_what_they_were_only_where_it_is_switched_on() -> None:
     """Without it no random number is drawn for it."""
     plain = settings_for()
-    other = replace(plain, opening_share=0.7)
+    other = varied(plain, policy_share=0.7)
     assert play(1, plain, LeafByLeaf()).actions.tolist() == play(1, other, LeafByLeaf()).actions.tolist()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from client_naive import verify
 from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, played, uniform
 
@@ -28,7 +29,7 @@ GAMES = ("tic_tac_toe", "connect_four")
 
 
 def settings_for(game: str, **changes: object) -> SelfPlaySettings:
-    return resolve(replace(SelfPlaySettings(simulations=12), **changes), get_game(game))  # type: ignore[arg-type]
+    return resolve(varied(self_play(simulations=12), **changes), get_game(game))  # type: ignore[arg-type]
 
 
 def play(game: str, number: int, **changes: object) -> GameRecord:
@@ -54,7 +55,7 @@ def test_records_hold_under_a_naive_replay(game: str, reuse_tree: bool) -> None:
 @pytest.mark.parametrize("reuse_tree", [True, False])
 def test_cheap_searches_are_no_policy_targets(root: str, reuse_tree: bool) -> None:
     """Half of the plies, chosen at random, of games that the trainer takes."""
-    changes = {"root": root, "reuse_tree": reuse_tree, "cheap_probability": 0.5, "cheap_simulations": 5}
+    changes = {"selection": root, "reuse_tree": reuse_tree, "cheap_probability": 0.5, "cheap_simulations": 5}
     records = [play("connect_four", number, **changes) for number in range(8)]
     expected = Expected.of(settings_for("connect_four", **changes), get_game("connect_four"))
     for record in records:
@@ -67,7 +68,7 @@ def test_cheap_searches_are_no_policy_targets(root: str, reuse_tree: bool) -> No
 
 def test_a_search_with_gumbel_choices_gives_improved_policies() -> None:
     """Every ply is a target whose shares sum to the same number; both sides win, and games differ."""
-    records = [play("tic_tac_toe", number, root="gumbel") for number in range(25)]
+    records = [play("tic_tac_toe", number, selection="gumbel") for number in range(25)]
     for record in records:
         verify(record)
         assert (record.flags & ~DIFFERS == 3).all()
@@ -91,7 +92,7 @@ def test_what_is_pruned_from_targets_the_trainer_does_without(
     flags = np.concatenate([record.flags for record in records])
     assert set(flags) <= {0, 1, 5}
     assert {0, 5} <= set(flags)
-    unpruned = Expected.of(replace(settings, forced_playouts=0.0, prune_noise=False), game)
+    unpruned = Expected.of(varied(settings, forced_playouts=0.0, prune_noise=False), game)
     refused = verifier.check(next(one for one in records if 5 in one.flags), unpruned, 0)
     assert refused is not None
     assert refused.code == Code.WRONG_SETTINGS
@@ -131,7 +132,7 @@ def test_random_symmetries_are_the_same_for_a_seed_and_change_nothing_when_off()
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
     """0 to 6 plies without visits in half of the games; the trainer takes them."""
-    changes = {"root": root, "random_share": 0.5, "random_plies": 6}
+    changes = {"selection": root, "random_share": 0.5, "random_plies": 6}
     records = [play("tic_tac_toe", number, **changes) for number in range(60)]
     expected = Expected.of(settings_for("tic_tac_toe", **changes), get_game("tic_tac_toe"))
     verifier = Verifier(get_game("tic_tac_toe"))
@@ -151,7 +152,7 @@ def test_a_share_of_games_begins_with_random_plies(root: str) -> None:
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_a_record_tells_what_the_search_did_to_the_network(root: str) -> None:
     """KL against the equal priors of a network that knows nothing, its value of 0, depths."""
-    record, at = play("tic_tac_toe", 0, root=root), 0
+    record, at = play("tic_tac_toe", 0, selection=root), 0
     for ply, visited in enumerate(record.visited.tolist()):
         shares = record.visits[at : at + visited] / record.visits[at : at + visited].sum()
         at += visited
@@ -177,7 +178,7 @@ def test_a_share_of_games_begins_at_one_of_the_start_positions() -> None:
     """The trainer takes them and the usual start, and no other; comments are no positions."""
     game = get_game("tic_tac_toe")
     text = "# corners\nx../.../... \n\n.../.../..x\n"
-    changes = {"start_positions": text, "start_share": 0.5, "random_share": 0.5, "random_plies": 3}
+    changes = {"positions": text, "share": 0.5, "random_share": 0.5, "random_plies": 3}
     settings = settings_for("tic_tac_toe", **changes)
     expected, verifier = Expected.of(settings, game), Verifier(game)
     records = [play("tic_tac_toe", number, **changes) for number in range(30)]
@@ -194,10 +195,10 @@ def test_a_share_of_games_begins_at_one_of_the_start_positions() -> None:
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"start_share": 0.5}, "no start positions"),
-        ({"start_positions": "x../.../...\nnonsense"}, "start_positions: "),
-        ({"start_positions": "xxx/oo./..."}, "over"),
-        ({"start_positions": "x../.../...\n" * 1001}, "at most 1000"),
+        ({"share": 0.5}, "no start positions"),
+        ({"positions": "x../.../...\nnonsense"}, r"start\.positions: "),
+        ({"positions": "xxx/oo./..."}, "over"),
+        ({"positions": "x../.../...\n" * 1001}, "at most 1000"),
     ],
 )
 def test_start_positions_must_be_positions(changes: dict[str, object], word: str) -> None:
@@ -219,7 +220,7 @@ def test_a_game_may_start_from_a_given_position() -> None:
     positions = np.zeros((2, game.state_words), np.uint64)
     game.rules.play(positions[0], 4, positions[1])
     text = game.notation.state_to_text(positions[1])
-    record = play("tic_tac_toe", 0, start=text)
+    record = play("tic_tac_toe", 0, position=text)
     assert record.start == text
     assert 4 not in record.actions
 

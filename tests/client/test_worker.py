@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from changed_settings import self_play
 from client_naive import verify
 from client_server import FakeServer, info_of
 
@@ -22,7 +23,6 @@ from client.worker import Worker
 from protocol.errors import Code
 from protocol.messages import Bye, Evaluate, GameAck, Goodbye, Grant, Hello, PutGame, WeightsInfo
 from protocol.rounds import uid_of
-from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop, first_cause
 from runtime.exits import Exit, Fatal
 from runtime.sockets import new_context
@@ -277,7 +277,7 @@ def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: P
     async def scenario(site: Site) -> None:
         await site.games.get()
         site.close()
-        site.serve(session=2, self_play=asdict(SelfPlaySettings(simulations=9)))
+        site.serve(session=2, self_play=asdict(self_play(simulations=9)))
         await asyncio.Event().wait()
 
     with pytest.raises(BaseExceptionGroup) as caught:
@@ -287,7 +287,7 @@ def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: P
     assert fatal.code is Exit.TRY_AGAIN
 
 
-ROUNDS = asdict(SelfPlaySettings(simulations=9, round_games=3, seed=2))
+ROUNDS = asdict(self_play(simulations=9, round_games=3, seed=2))
 
 
 def test_a_client_is_refused_where_games_come_in_rounds(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_leaving_is_said(tmp_path: Path) -> None:
 
 def test_games_are_resigned_once_an_acknowledgement_names_a_threshold(tmp_path: Path) -> None:
     """None before that; the threshold of the newest acknowledgement counts."""
-    settings = SelfPlaySettings(simulations=8, seed=3, resign_value=-0.05, resign_play_on=0.5)
+    settings = self_play(simulations=8, seed=3, value=-0.05, play_on=0.5)
     heard: list[int] = []
 
     async def scenario(site: Site) -> None:

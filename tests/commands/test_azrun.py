@@ -128,7 +128,7 @@ def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
     settings = RunConfig(game="connect_four", runs=tmp_path, simulations=9, games=8)
     server, trainer, client = (" ".join(argv) for argv in make_commands(settings, 7000).values())
     assert "-m server.main --game connect_four" in server
-    assert "--self-play.simulations 9 --port 7000 --run connect_four-tiny" in server
+    assert "--self-play.search.simulations 9 --port 7000 --run connect_four-tiny" in server
     assert "-m client.main" in client
     assert "--server 127.0.0.1:7000 --device remote" in client
     assert "-m trainer --server 127.0.0.1:7000 --run connect_four-tiny" in trainer

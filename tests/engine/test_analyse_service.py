@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from analyse_runs import analysed, answered
+from changed_settings import self_play
 
 from bench.random_games import random_game
 from engine.analysis.pipes import CHUNK, CHUNKS_AHEAD, Input
@@ -20,7 +21,6 @@ from engine.analysis.service import Service
 from engine.nets import load_net
 from games import GAME_NAMES, get_game
 from games.game_history import GameHistory, replay
-from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from search.evaluator import LocalEvaluator
 from search.leaf_batch import Evaluations, LeafBatch
@@ -47,7 +47,7 @@ def positions(name: str, count: int, seed: int = 0) -> list[list[str]]:
 def direct(name: str, moves: list[str], simulations: int) -> dict[str, int]:
     """Visits of a search made by hand, alone with its network."""
     game, net = get_game(name), load_net(None, name, threads=1)
-    wanted = SelfPlaySettings(
+    wanted = self_play(
         simulations=simulations,
         root_noise=0.0,
         temperature_plies=0,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 
 from engine.analysis.position import Analyst
 from engine.analysis.requests import Request
@@ -30,7 +30,7 @@ from search.evaluator import Evaluations, LeafBatch, LocalEvaluator, UniformEval
 from server.config import ServerConfig
 
 GAME = get_game("tic_tac_toe")
-GUMBEL = replace(FOR_EVALUATION, root="gumbel")
+GUMBEL = varied(FOR_EVALUATION, selection="gumbel")
 
 
 def run_of(folder: Path, settings: SelfPlaySettings) -> Path:
@@ -55,8 +55,8 @@ def uniform(batch: LeafBatch) -> Evaluations:
     [
         FOR_EVALUATION,
         GUMBEL,
-        replace(GUMBEL, gumbel_c_scale=0.1, gumbel_considered=4),
-        replace(FOR_EVALUATION, c_init=2.5, fpu="absolute", fpu_value=-0.5),
+        varied(GUMBEL, c_scale=0.1, considered=4),
+        varied(FOR_EVALUATION, c_init=2.5, fpu="absolute", fpu_value=-0.5),
     ],
 )
 def test_the_name_of_a_search_makes_that_search_again(settings: SelfPlaySettings) -> None:
@@ -65,13 +65,13 @@ def test_the_name_of_a_search_makes_that_search_again(settings: SelfPlaySettings
 
 def test_a_name_says_only_what_is_not_as_usual_and_is_used() -> None:
     assert search_name(FOR_EVALUATION) == "puct"
-    assert search_name(replace(GUMBEL, gumbel_c_scale=0.1, c_init=3.0)) == "gumbel?gumbel_c_scale=0.1"
+    assert search_name(varied(GUMBEL, c_scale=0.1, c_init=3.0)) == "gumbel?gumbel_c_scale=0.1"
 
 
 def test_without_a_word_it_is_the_search_of_the_run_but_without_its_noise(tmp_path: Path) -> None:
-    trained = SelfPlaySettings(root="gumbel", gumbel_c_scale=0.3, root_noise=0.25, temperature=1.0)
+    trained = self_play(selection="gumbel", c_scale=0.3, root_noise=0.25, temperature=1.0)
     weights = run_of(tmp_path, trained)
-    assert search_for("", GAME, weights) == replace(GUMBEL, gumbel_c_scale=0.3)
+    assert search_for("", GAME, weights) == varied(GUMBEL, c_scale=0.3)
     assert search_for("puct", GAME, weights) == FOR_EVALUATION
     assert search_for("gumbel", GAME, weights) == GUMBEL
 
@@ -90,7 +90,7 @@ def test_a_search_that_means_nothing_is_refused(text: str) -> None:
     assert refused.value.code == Exit.CONFIG
 
 
-@pytest.mark.parametrize("content", ["self_play = 3\n", "[self_play]\nc_init = 'a'\n", "= = ="])
+@pytest.mark.parametrize("content", ["self_play = 3\n", "[self_play.search]\nc_init = 'a'\n", "= = ="])
 def test_a_run_whose_settings_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
     weights = run_of(tmp_path, SelfPlaySettings())
     (tmp_path / "config.toml").write_text(content)

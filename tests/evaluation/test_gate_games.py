@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 
 import numpy as np
+from changed_settings import self_play
 
 from engine.nets import load_net
 from evaluation.gate.match import Progress, play
@@ -15,7 +16,6 @@ from evaluation.match.openings import random_openings
 from evaluation.match.players import make_player
 from games import get_game
 from games.game_history import GameHistory
-from protocol.settings import SelfPlaySettings
 from runtime.gating import GateReport, verdict
 from search.settings import resolve
 
@@ -72,10 +72,10 @@ def test_a_gate_between_equals_is_played_out_and_not_won() -> None:
 def test_a_player_of_the_gate_plays_the_same_whatever_the_seed() -> None:
     for root in ("puct", "gumbel"):
         settings = resolve(
-            SelfPlaySettings(simulations=8, root=root, root_noise=0.0, temperature=0.0, history=1), TIC
+            self_play(simulations=8, selection=root, root_noise=0.0, temperature=0.0, history=1), TIC
         )
         net = load_net(None, "tic_tac_toe", threads=1)
-        player = NetPlayer("x", net, settings.simulations, net.close, settings)
+        player = NetPlayer("x", net, settings.search.simulations, net.close, settings)
 
         async def moves(seed: int, player: NetPlayer = player) -> list[int]:
             game_history, seat = GameHistory(TIC), await player.sit_down(seed)

@@ -15,6 +15,7 @@ from experiments import ablation
 from experiments import recipe as recipes
 from experiments.ablation_table import spread, table, values
 from experiments.judging import check_judge
+from runtime.config import flattened
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 
@@ -38,8 +39,8 @@ def test_alphazeros_exploration_is_compared_where_it_counts(name: str) -> None:
     """c_init 2.5 beside the same with 1.25, at a PUCT root: a Gumbel root does not use it."""
     settings = []
     for one in ablation.load(name).all().values():
-        rest = {**one.server.get("self_play", {})}
-        c_init, root = rest.pop("c_init", 1.25), rest.pop("root", "puct")
+        rest = flattened(one.server.get("self_play", {}))
+        c_init, root = rest.pop("search.c_init", 1.25), rest.pop("search.selection", "puct")
         settings.append((c_init, root, one.simulations, one.net, one.trainer, rest))
     doubled = [one for one in settings if one[0] == 2.5]
     assert doubled
@@ -64,11 +65,11 @@ def test_the_base_is_laid_over_the_recipe_and_all_its_variants(tmp_path: Path) -
     path = tmp_path / "mine.toml"
     path.write_text(
         'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
-        "[base]\nsimulations = 7\n[variants.x.trainer]\nbatch = 8\n"
+        "[base]\nsimulations = 7\n[variants.x.trainer]\noptimizer.batch = 8\n"
     )
     base, one = ablation.load(str(path)).all().values()
     assert (base.simulations, one.simulations) == (7, 7)
-    assert base.trainer["batch"] != one.trainer["batch"] == 8
+    assert base.trainer["optimizer"]["batch"] != one.trainer["optimizer"]["batch"] == 8
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if (RESULTS / f"ablation-{name}").exists()])
@@ -79,9 +80,11 @@ def test_the_published_table_is_of_what_its_command_runs(name: str) -> None:
     assert runs == set(itertools.product(loaded.all(), loaded.seeds))
 
 
-def test_every_root_is_compiled_before_any_run_is_timed() -> None:
+def test_every_selection_is_compiled_before_any_run_is_timed() -> None:
     loaded = ablation.load("connect_four")
-    roots = [one.server["self_play"]["root"] for one in ablation.kinds(list(loaded.all().values()))]
+    roots = [
+        one.server["self_play"]["search"]["selection"] for one in ablation.kinds(list(loaded.all().values()))
+    ]
     assert sorted(roots) == ["gumbel", "puct"]
 
 

@@ -24,9 +24,9 @@ judge_simulations = 4
 games = 16
 
 [trainer]
-batch = 64
-min_positions = 200
-publish_seconds = 2.0
+optimizer.batch = 64
+window.min_positions = 200
+publishing.seconds = 2.0
 """
 
 

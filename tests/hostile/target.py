@@ -172,12 +172,12 @@ class Target:
         return [
             *("--game", self.game, "--gpus", "cpu", "--net", "tiny", "--cpu-threads", "1"),
             *("--workers", "1", "--port", str(self.port)),
-            *("--self-play.simulations", str(SIMULATIONS), "--runs", str(self.folder / "runs")),
+            *("--self-play.search.simulations", str(SIMULATIONS), "--runs", str(self.folder / "runs")),
         ]
 
     def _trainer_flags(self) -> list[str]:
         flags = ["--server", f"{HOST}:{self.port}", "--device", "cpu", "--cpu-threads", "1"]
-        return [*flags, "--publish-seconds", "5", "--runs", str(self.folder / "runs")]
+        return [*flags, "--publishing.seconds", "5", "--runs", str(self.folder / "runs")]
 
     def _client_flags(self) -> list[str]:
         flags = ["--server", f"{HOST}:{self.port}", "--device", "remote", "--workers", "1"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import chess
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, searched, uniform
 from naive_mcts import hashed_evaluation
 
@@ -25,7 +25,7 @@ from search.settings import resolve
 from search.tree import SearchTree, tree_for
 
 CHESS, FOUR, TIC = (get_game(name) for name in ("chess", "connect_four", "tic_tac_toe"))
-QUIET = SelfPlaySettings(simulations=64, root_noise=0.0, temperature_plies=0, history=1)
+QUIET = self_play(simulations=64, root_noise=0.0, temperature_plies=0, history=1)
 ROOTS = ("puct", "gumbel")
 
 
@@ -81,7 +81,7 @@ def visited_shares(settings: SelfPlaySettings) -> list[float]:
     for game, every in ((CHESS, 40), (FOUR, 5)):
         for text in random_positions(game, 1, every):
             legal = len(tree_at(game, settings, text).legal_actions())
-            tree = tree_at(game, replace(settings, simulations=2 * legal), text)
+            tree = tree_at(game, varied(settings, simulations=2 * legal), text)
             result = searched(tree, UniformEvaluator())
             if not len(tree.winning_actions()):
                 shares.append(len(result.actions) / legal)
@@ -94,7 +94,7 @@ def test_self_play_without_knowledge_looks_at_every_legal_move_anywhere_in_a_gam
     shares = visited_shares(SelfPlaySettings(history=1))
     assert len(shares) > 10
     assert shares == [1.0] * len(shares)
-    lost = visited_shares(SelfPlaySettings(history=1, fpu="absolute", fpu_value=-1.0))
+    lost = visited_shares(self_play(history=1, fpu="absolute", fpu_value=-1.0))
     assert np.mean(lost) < 0.8
 
 
@@ -105,7 +105,7 @@ def test_self_play_without_knowledge_looks_at_every_legal_move_anywhere_in_a_gam
 @pytest.mark.parametrize("fen", both_colours("4k3/8/8/3q4/4P3/8/8/4K3 w - - 0 1"))
 def test_a_queen_that_may_be_taken_is_taken(fen: str, root: str) -> None:
     """One ply deep: the value after the move is the opponent's."""
-    tree = tree_at(CHESS, replace(QUIET, root=root), fen)
+    tree = tree_at(CHESS, varied(QUIET, selection=root), fen)
     action = choose_action(searched(tree, Material()), 0, tree.settings, np.random.default_rng(0))
     board = chess.Board(fen)
     assert board.is_capture(chess.Move.from_uci(CHESS.notation.action_to_text(tree.state, action)))
@@ -115,7 +115,7 @@ def test_a_queen_that_may_be_taken_is_taken(fen: str, root: str) -> None:
 @pytest.mark.parametrize("fen", both_colours("4k3/2p5/3p4/8/8/8/3Q4/4K3 w - - 0 1"))
 def test_a_queen_is_not_given_for_a_pawn(fen: str, root: str) -> None:
     """Two plies deep: the opponent's best reply counts, not the worst one."""
-    tree = tree_at(CHESS, replace(QUIET, root=root, simulations=400), fen)
+    tree = tree_at(CHESS, varied(QUIET, selection=root, simulations=400), fen)
     action = choose_action(searched(tree, Material()), 0, tree.settings, np.random.default_rng(0))
     board = chess.Board(fen)
     assert not board.is_capture(chess.Move.from_uci(CHESS.notation.action_to_text(tree.state, action)))
@@ -136,7 +136,7 @@ MATES = (
 @pytest.mark.parametrize("root", ROOTS)
 @pytest.mark.parametrize("fen", [fen for mate in MATES for fen in both_colours(mate)])
 def test_every_mate_in_one_is_played_whatever_the_network_says(fen: str, root: str) -> None:
-    tree = tree_at(CHESS, replace(QUIET, root=root, simulations=8), fen)
+    tree = tree_at(CHESS, varied(QUIET, selection=root, simulations=8), fen)
     result = searched(tree, Stranger())
     board, mates = chess.Board(fen), set()
     for move in list(board.legal_moves):
@@ -151,7 +151,7 @@ def test_every_mate_in_one_is_played_whatever_the_network_says(fen: str, root: s
 @pytest.mark.parametrize("fen", both_colours("k7/8/8/2Q5/8/8/8/7K w - - 0 1"))
 def test_a_stalemate_is_no_win_for_who_gives_it(fen: str) -> None:
     """The queen's side thinks it is winning, and stalemate is worth nothing to it."""
-    tree = tree_at(CHESS, replace(QUIET, simulations=400), fen)
+    tree = tree_at(CHESS, varied(QUIET, simulations=400), fen)
     result = searched(tree, Material())
     visits = dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True))
     stalemates = []
@@ -177,7 +177,7 @@ class Truth(LeafByLeaf):
 
 def parallel_action(start: str, simulations: int) -> int:
     """With up to four leaves in flight, as an engine searches."""
-    settings = resolve(replace(QUIET, simulations=1), TIC)
+    settings = resolve(varied(QUIET, simulations=1), TIC)
     tree = ParallelTree(TIC, settings, np.random.default_rng(0), max_nodes=500, max_leaves=4)
     tree.reset(TIC.notation.state_from_text(start))
 
@@ -192,7 +192,7 @@ def parallel_action(start: str, simulations: int) -> int:
 
 
 def one_by_one_action(start: str, simulations: int, root: str) -> int:
-    tree = tree_at(TIC, replace(QUIET, simulations=simulations, root=root), start)
+    tree = tree_at(TIC, varied(QUIET, simulations=simulations, selection=root), start)
     return choose_action(searched(tree, Truth()), 0, tree.settings, np.random.default_rng(0))
 
 
@@ -233,7 +233,7 @@ def test_a_search_of_32_teaches_something_in_chess() -> None:
     fen = "r3k2r/pp3ppp/2n2n2/3q4/4P3/2N2N2/PP3PPP/R3K2R w KQkq - 0 1"
     found = {}
     for root, simulations in (("puct", 32), ("puct", 64), ("gumbel", 32)):
-        tree = tree_at(CHESS, replace(QUIET, root=root, simulations=simulations), fen)
+        tree = tree_at(CHESS, varied(QUIET, selection=root, simulations=simulations), fen)
         found[root, simulations] = divergence(searched(tree, Material()), len(tree.legal_actions()))
     assert 0.1 < found["puct", 32] < found["puct", 64]
     assert found["gumbel", 32] > found["puct", 32]
@@ -245,7 +245,7 @@ def test_gumbel_targets_are_not_sharpened_noise() -> None:
     assert SelfPlaySettings().gumbel_considered >= 16
     sharpest = []
     for scale in (SelfPlaySettings().gumbel_c_scale, 1.0):
-        settings = replace(QUIET, root="gumbel", simulations=32, gumbel_c_scale=scale)
+        settings = varied(QUIET, selection="gumbel", simulations=32, c_scale=scale)
         tops = []
         for text in random_positions(CHESS, 2, 9):
             tree = tree_at(CHESS, settings, text)
@@ -264,5 +264,5 @@ def test_gumbel_targets_are_not_sharpened_noise() -> None:
 def test_every_new_position_is_asked_for_even_where_moves_transpose() -> None:
     """No cache that could forget repetitions or the fifty-move clock: a leaf for each simulation."""
     evaluator = UniformEvaluator()
-    searched(tree_at(CHESS, replace(QUIET, simulations=700)), evaluator)
+    searched(tree_at(CHESS, varied(QUIET, simulations=700)), evaluator)
     assert evaluator.rows == 701

@@ -7,6 +7,7 @@ from dataclasses import replace
 import chess
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, HashEvaluator, played
 from test_chess_perft import KNOWN
 from test_chess_targets import hand_made
@@ -17,7 +18,6 @@ from games import get_game
 from games.game_history import replay
 from games.spec import Game, outcome_for_first_player
 from protocol.records import POLICY_TARGET, GameRecord, from_bytes, to_bytes
-from protocol.settings import SelfPlaySettings
 from search.leaf_batch import Leaf
 from search.result import SearchResult
 from search.settings import resolve
@@ -110,7 +110,7 @@ def test_plies_without_a_policy_target_turn_no_sign_around(recorded: tuple[int, 
     [
         (TIC, {"cheap_probability": 0.5, "cheap_simulations": 3}),
         (FOUR, {"reuse_tree": False}),
-        (FOUR, {"root": "gumbel", "random_share": 1.0, "random_plies": 4}),
+        (FOUR, {"selection": "gumbel", "random_share": 1.0, "random_plies": 4}),
         (CHESS, {"max_plies": 9}),
     ],
     ids=["tic-tac-toe", "connect four", "connect four gumbel", "chess"],
@@ -127,7 +127,7 @@ def test_targets_are_what_the_live_search_found(
         return found[tree.ply]
 
     monkeypatch.setattr(client.self_play, "search", watched)
-    settings = resolve(replace(SelfPlaySettings(simulations=12), **changes), game)  # type: ignore[arg-type]
+    settings = resolve(varied(self_play(simulations=12), **changes), game)  # type: ignore[arg-type]
     for seed in range(2):
         found.clear()
         record = played(game, settings, Stranger(), np.random.default_rng(seed))
@@ -172,7 +172,7 @@ def test_each_move_of_a_record_names_the_weights_that_chose_it(monkeypatch: pyte
         return choose(*arguments)
 
     monkeypatch.setattr(client.self_play, "choose_action", watched)
-    settings = resolve(SelfPlaySettings(simulations=12), FOUR)
+    settings = resolve(self_play(simulations=12), FOUR)
     record = played(FOUR, settings, evaluator, np.random.default_rng(1))
     assert record.versions.tolist() == seen
     assert len(set(seen)) > 3

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from changed_settings import varied
 from test_training import NET, by_heart, distinct
 from training_runs import fill, games, stored, training
 from unsearched import without_policy
@@ -20,7 +21,7 @@ from net.architectures.residual import Residual
 from net.inference import Inference
 from net.planes import PlaneShape, features_tensor, unpack
 from protocol.records import POLICY_TARGET, GameRecord
-from trainer.optimizers import RECIPES
+from trainer.config import TrainerConfig
 from trainer.sampler import Sampler
 from trainer.samples import Samples
 from trainer.train_step import TrainStep
@@ -32,10 +33,11 @@ CHESS, FOUR, TIC = (get_game(name) for name in ("chess", "connect_four", "tic_ta
 WIN, LOSS = 0, 2
 
 
-def learner_of(game: Game, architecture: Residual, **recipe: object) -> TrainStep:
+def learner_of(game: Game, architecture: Residual, **changes: object) -> TrainStep:
     torch.manual_seed(5)
-    chosen = dataclasses.replace(RECIPES["adamw"], **recipe)  # type: ignore[arg-type]
-    return TrainStep(game, game.history, build(architecture, game, game.history), chosen, torch.device("cpu"))
+    chosen = varied(TrainerConfig(), **changes)  # type: ignore[arg-type]
+    network = build(architecture, game, game.history)
+    return TrainStep(game, game.history, network, chosen.optimizer, chosen.loss, torch.device("cpu"))
 
 
 def window_of(game: Game, records: list[GameRecord]) -> Window:

@@ -29,7 +29,7 @@ def whole_run(folder: Path, name: str, games: list[GameRecord]) -> Path:
     store_run(folder, name, [entry(record) for record in games])
     about = {"game": name, "history": 1, "created": "2026-01-01T00:00:00+00:00"}
     (folder / "run.json").write_text(json.dumps(about))
-    (folder / "config.toml").write_text('net = "tiny"\n[self_play]\nsimulations = 20\n')
+    (folder / "config.toml").write_text('net = "tiny"\n[self_play.search]\nsimulations = 20\n')
     (folder / "figures.json").write_text(json.dumps({"games": len(games), "alerts": []}))
     lines = "".join(json.dumps(figures(step)) + "\n" for step in range(1, STEPS))
     (folder / "figures.jsonl").write_text(lines)

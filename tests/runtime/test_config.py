@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from changed_settings import self_play
 
 from protocol.settings import SelfPlaySettings
-from runtime.config import load, to_toml, without_settings
+from runtime.config import flattened, load, nested, renamed, to_toml, without_settings
 from runtime.exits import Exit, Fatal
 
 
@@ -32,45 +33,50 @@ class Config:
     """Where networks run."""
     limit: int | None = None
     """At most."""
-    self_play: SelfPlaySettings = field(default_factory=lambda: SelfPlaySettings(simulations=32))
+    self_play: SelfPlaySettings = field(default_factory=lambda: self_play(simulations=32))
     """How games are played."""
 
 
 EXAMPLES = ("aztest --server a", "aztest --server b", "aztest --server c")
 
 
+MOVED = {"processes": "workers", "self_play.c_init": "self_play.search.c_init"}
+
+
 def settings(*argv: str) -> Config:
-    return load(Config, list(argv), command="aztest", examples=EXAMPLES, description="Tests.")
+    return load(Config, list(argv), command="aztest", examples=EXAMPLES, description="Tests.", moved=MOVED)
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "settings.toml"
-    path.write_text('server = "file"\nworkers = 2\nrate = 1\n[self_play]\nsimulations = 64\nc_init = 2.0\n')
+    path.write_text(
+        'server = "file"\nworkers = 2\nrate = 1\n[self_play.search]\nsimulations = 64\nc_init = 2.0\n'
+    )
     return path
 
 
 def test_later_sources_override_earlier_ones(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Defaults < file < environment < flags, each setting for itself."""
     monkeypatch.setenv("AZ_WORKERS", "3")
-    monkeypatch.setenv("AZ_SELF_PLAY_C_INIT", "3.5")
+    monkeypatch.setenv("AZ_SELF_PLAY_SEARCH_C_INIT", "3.5")
     monkeypatch.setenv("AZ_FAST", "yes")
-    config = settings(f"--config={file}", "--self-play.c-init", "4.5", "--device", "cpu")
+    config = settings(f"--config={file}", "--self-play.search.c-init", "4.5", "--device", "cpu")
     assert (config.server, config.workers, config.rate, config.fast) == ("file", 3, 1.0, True)
-    assert (config.self_play.simulations, config.self_play.c_init) == (64, 4.5)
+    assert (config.self_play.search.simulations, config.self_play.search.c_init) == (64, 4.5)
     assert (config.runs, config.device, config.limit) == (Path("runs"), "cpu", None)
 
 
 def test_defaults_hold_without_any_source() -> None:
     """Also those that a dataclass sets for a nested one."""
-    assert settings("--server", "here").self_play.simulations == 32
+    assert settings("--server", "here").self_play.search.simulations == 32
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("worker = 2", "'worker' is not a setting; the nearest is 'workers'"),
-        ("[self_play]\nsimulation = 2", "nearest is 'self_play.simulations'"),
+        ("[self_play.search]\nsimulation = 2", "nearest is 'self_play.search.simulations'"),
         ('workers = "two"', "workers must be a whole number, not 'two'"),
         ("workers = true", "workers must be a whole number"),
         ('device = "gpu"', "device must be one of 'cpu', 'remote'"),
@@ -104,6 +110,30 @@ def test_mistakes_in_the_environment_are_named(
         settings("--server", "x")
 
 
+def test_a_name_that_moved_is_told_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a file, in the environment, and as a flag."""
+    old = tmp_path / "old.toml"
+    old.write_text("[self_play]\nc_init = 2.0\n")
+    with pytest.raises(Fatal, match=r"another name now: 'self_play\.search\.c_init'"):
+        settings("--config", str(old), "--server", "x")
+    with pytest.raises(SystemExit) as caught:
+        settings("--server", "x", "--self-play.c-init=2")
+    assert caught.value.code == Exit.USAGE
+    assert "another name now: --self-play.search.c-init" in capsys.readouterr().err
+    monkeypatch.setenv("AZ_SELF_PLAY_C_INIT", "2")
+    with pytest.raises(Fatal, match="another name now: 'AZ_SELF_PLAY_SEARCH_C_INIT'"):
+        settings("--server", "x")
+
+
+def test_tables_of_an_older_version_are_read_under_the_new_names() -> None:
+    old = {"processes": 3, "self_play": {"c_init": 2.0, "history": 1, "search": {"fpu": "absolute"}}}
+    now = {"workers": 3, "self_play": {"search": {"c_init": 2.0, "fpu": "absolute"}, "history": 1}}
+    assert renamed(old, MOVED) == now
+    assert nested(flattened(now)) == now
+
+
 def test_a_missing_file_is_named() -> None:
     """With the path."""
     with pytest.raises(Fatal, match=r"no-such\.toml"):
@@ -127,7 +157,7 @@ def test_help_begins_with_the_examples(capsys: pytest.CaptureFixture[str]) -> No
     assert caught.value.code == 0
     printed = capsys.readouterr().out
     assert printed.startswith("examples:\n  aztest --server a\n")
-    assert "--self-play.simulations" in printed
+    assert "--self-play.search.simulations" in printed
     assert "AZ_SOME_THING" in printed
 
 
@@ -135,14 +165,14 @@ def test_print_config_prints_a_file_that_gives_the_same_settings(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is printed can be passed to --config."""
-    flags = ("--server", 'a "quoted" host', "--workers", "5", "--self-play.simulations", "7")
+    flags = ("--server", 'a "quoted" host', "--workers", "5", "--self-play.search.simulations", "7")
     with pytest.raises(SystemExit) as caught:
         settings(*flags, "--print-config")
     assert caught.value.code == 0
     path = tmp_path / "printed.toml"
     path.write_text(capsys.readouterr().out)
     assert settings("--config", str(path)) == settings(*flags)
-    assert tomllib.loads(to_toml(settings(*flags)))["self_play"]["simulations"] == 7
+    assert tomllib.loads(to_toml(settings(*flags)))["self_play"]["search"]["simulations"] == 7
 
 
 def test_children_do_not_inherit_settings() -> None:

@@ -17,7 +17,7 @@ class NaiveGumbel(NaiveSearch):
         _, self.root, value = self.look(self.positions)
         assert self.root is not None
         self.evaluation = {id(self.root): value}
-        considered = min(self.settings.gumbel_considered, len(self.root.edges))
+        considered = min(self.settings.gumbel.considered, len(self.root.edges))
         for wanted in halving_schedule(considered, simulations):
             logits = [math.log(edge.prior) for edge in self.root.edges]
             scores = np.array(logits) + noise + self.sigma(self.root)
@@ -38,7 +38,8 @@ class NaiveGumbel(NaiveSearch):
 
     def sigma(self, node: Node) -> np.ndarray:
         most = max(edge.visits for edge in node.edges)
-        return (self.settings.gumbel_c_visit + most) * self.settings.gumbel_c_scale * self.completed(node)
+        constants = self.settings.gumbel
+        return (constants.c_visit + most) * constants.c_scale * self.completed(node)
 
     def improved(self, node: Node) -> np.ndarray:
         scores = np.array([math.log(edge.prior) for edge in node.edges]) + self.sigma(node)

@@ -86,10 +86,10 @@ class NaiveSearch:
         node, positions, path = self.root, list(self.positions), []
         visits, value_sum = self.root_visits, self.root_value_sum
         while True:
-            reduction = self.settings.fpu_reduction
-            if not path and self.settings.root_noise > 0:
+            reduction = self.settings.search.fpu_reduction
+            if not path and self.settings.noise.root_noise > 0:
                 reduction = 0.0
-            edge = self.forced(visits) if not path and self.settings.root_noise > 0 else None
+            edge = self.forced(visits) if not path and self.settings.noise.root_noise > 0 else None
             edge = edge or self.best(node, visits, float(value_sum) / visits, reduction)
             path.append((node, edge))
             child = np.zeros(self.game.state_words, np.uint64)
@@ -127,8 +127,8 @@ class NaiveSearch:
     def best(self, node: Node, visits: int, value: float, reduction: float) -> Edge:
         visited = sum(float(edge.prior) for edge in node.edges if edge.visits)
         fpu = value - reduction * math.sqrt(visited)
-        if self.settings.fpu == "absolute":
-            fpu = self.settings.fpu_value
+        if self.settings.search.fpu == "absolute":
+            fpu = self.settings.search.fpu_value
 
         def score(edge: Edge) -> float:
             q = float(edge.value_sum) / edge.visits if edge.visits else fpu
@@ -138,18 +138,19 @@ class NaiveSearch:
 
     def exploration(self, edge: Edge, parent_visits: int, visits: int) -> float:
         settings, prior = self.settings, float(edge.prior)
-        if settings.exploration == "ucb":
-            factor = settings.c_puct * math.sqrt(math.log(1 + parent_visits))
+        if settings.search.exploration == "ucb":
+            factor = settings.search.c_puct * math.sqrt(math.log(1 + parent_visits))
             return factor * prior / math.sqrt(1 + visits)
-        c_puct = settings.c_puct
-        if settings.exploration == "alphazero":
-            c_puct = math.log((1.0 + parent_visits + settings.c_base) / settings.c_base) + settings.c_init
+        c_puct = settings.search.c_puct
+        if settings.search.exploration == "alphazero":
+            c_base, c_init = settings.search.c_base, settings.search.c_init
+            c_puct = math.log((1.0 + parent_visits + c_base) / c_base) + c_init
         return c_puct * math.sqrt(parent_visits) * prior / (1 + visits)
 
     def forced(self, visits: int) -> Edge | None:
         """The first root edge that was tried and has too few visits (KataGo, section 3.2)."""
         for edge in self.root.edges:
-            if 0 < edge.visits**2 < self.settings.forced_playouts * float(edge.prior) * (visits - 1):
+            if 0 < edge.visits**2 < self.settings.noise.forced_playouts * float(edge.prior) * (visits - 1):
                 return edge
         return None
 
@@ -186,7 +187,7 @@ class NaiveSearch:
         for edge in self.root.edges:
             if edge is best or not edge.visits:
                 continue
-            forced = int(math.sqrt(self.settings.forced_playouts * float(edge.prior) * total))
+            forced = int(math.sqrt(self.settings.noise.forced_playouts * float(edge.prior) * total))
             fewer = range(max(0, edge.visits - forced), edge.visits)
             left = min((n for n in fewer if score(edge, n) < score(best, best.visits)), default=edge.visits)
             if left > 1 or left == edge.visits:

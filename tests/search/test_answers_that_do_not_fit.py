@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from leaf_by_leaf import Answer, LeafByLeaf, searched
 
 from games import get_game
-from protocol.settings import SelfPlaySettings
 from search.evaluator import BadEvaluation, LocalEvaluator, evaluate
 from search.leaf_batch import Evaluations, Leaf, LeafBatch
 from search.leaf_parallel import ParallelTree
@@ -18,7 +18,7 @@ from search.settings import resolve
 from search.tree import SearchTree, tree_for
 
 GAME = get_game("connect_four")
-SETTINGS = resolve(SelfPlaySettings(simulations=20, root_noise=0.0), GAME)
+SETTINGS = resolve(self_play(simulations=20, root_noise=0.0), GAME)
 
 
 def even(leaf: Leaf, more: int = 0) -> Answer:
@@ -33,7 +33,7 @@ def at_the_start(tree: SearchTree) -> SearchTree:
 
 
 def a_tree(root: str = "puct") -> SearchTree:
-    return at_the_start(tree_for(GAME, replace(SETTINGS, root=root), np.random.default_rng(0)))
+    return at_the_start(tree_for(GAME, varied(SETTINGS, selection=root), np.random.default_rng(0)))
 
 
 class Misfitting(LeafByLeaf):
@@ -150,7 +150,9 @@ def test_no_action_is_played_that_the_game_does_not_have_and_none_behind_the_cap
 
 def test_a_gumbel_search_has_no_more_simulations_than_its_schedule() -> None:
     """Also where the move that is played asks for more."""
-    settings = replace(SETTINGS, root="gumbel", final_move="max_robust", final_extra=50, temperature_plies=0)
+    settings = varied(
+        SETTINGS, selection="gumbel", final_move="max_robust", final_extra=50, temperature_plies=0
+    )
     tree = at_the_start(tree_for(GAME, settings, np.random.default_rng(0)))
     searched(tree)
     assert tree.edges_of(0)["visits"].sum() == 20

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_settings import self_play
 from hypothesis import given
 from hypothesis import strategies as st
 from leaf_by_leaf import Answer, LeafByLeaf, Scattered, searched
@@ -163,7 +164,7 @@ def test_the_newest_are_kept_however_many_came_before() -> None:
 
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_games_are_the_same_with_it_and_cost_fewer_evaluations(root: str) -> None:
-    settings = resolve(SelfPlaySettings(simulations=24, root=root), FOUR)
+    settings = resolve(self_play(simulations=24, selection=root), FOUR)
     records, asked = [], []
     for cache in (0, 10_000):
         pool = SearchPool(Forest(FOUR, settings, cache=cache), HashNet())
@@ -179,7 +180,7 @@ def test_games_are_the_same_with_it_and_cost_fewer_evaluations(root: str) -> Non
 @pytest.mark.parametrize("cache", [5, 1000])
 def test_searches_side_by_side_find_the_same_with_it(root: str, scattered: bool, cache: int) -> None:
     """Trees of the same and of related positions take each other's evaluations."""
-    settings = resolve(SelfPlaySettings(simulations=60, root_noise=0.0, root=root), FOUR)
+    settings = resolve(self_play(simulations=60, root_noise=0.0, selection=root), FOUR)
     positions = ["", "4", "4 4", "", "4", "4 4 4", "1 2", ""]
 
     async def all_at_once(forest: Forest, net: LeafByLeaf) -> list[list[int]]:
@@ -218,4 +219,4 @@ def test_a_forest_without_a_cache_keeps_nothing() -> None:
     net, tree = HashNet(), tree_of("tic_tac_toe")
     asyncio.run(expanded(SearchPool(tree.forest, net), tree, "1", "1"))
     assert (net.rows, tree.forest.cache_hits) == (2, 0)
-    assert searched(tree, net).visits.sum() == tree.settings.simulations
+    assert searched(tree, net).visits.sum() == tree.settings.search.simulations

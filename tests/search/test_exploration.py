@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_settings import varied
 from leaf_by_leaf import HashEvaluator
 from naive_mcts import Edge, NaiveSearch, Node
 from test_leaf_parallel import search_it
@@ -23,7 +23,7 @@ GAMES = ("tic_tac_toe", "connect_four")
 @pytest.mark.parametrize("exploration", ["alphago_zero", "ucb"])
 @pytest.mark.parametrize("c_puct", [0.5, 2.5])
 def test_visits_equal_those_of_the_slow_twin(name, exploration, c_puct):
-    tree = make_tree(name, replace(QUIET, exploration=exploration, c_puct=c_puct, simulations=333))
+    tree = make_tree(name, varied(QUIET, exploration=exploration, c_puct=c_puct, simulations=333))
     twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
     result = run(tree, HashEvaluator())
     assert dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True)) == twin.run(333)
@@ -31,15 +31,15 @@ def test_visits_equal_those_of_the_slow_twin(name, exploration, c_puct):
 
 def test_a_large_constant_follows_the_priors_and_a_small_one_the_values():
     def spread(c_puct: float) -> int:
-        tree = make_tree("connect_four", replace(QUIET, exploration="ucb", c_puct=c_puct, simulations=300))
+        tree = make_tree("connect_four", varied(QUIET, exploration="ucb", c_puct=c_puct, simulations=300))
         return int(run(tree, HashEvaluator()).visits.max())
 
     assert spread(0.05) > spread(20.0)
 
 
 def test_alphazeros_term_with_a_far_base_is_alphago_zeros():
-    far = replace(QUIET, c_base=1e9, c_init=1.75)
-    old = replace(QUIET, exploration="alphago_zero", c_puct=1.75)
+    far = varied(QUIET, c_base=1e9, c_init=1.75)
+    old = varied(QUIET, exploration="alphago_zero", c_puct=1.75)
     found = [run(make_tree("connect_four", one), HashEvaluator()).visits.tolist() for one in (far, old)]
     assert found[0] == found[1]
 
@@ -62,22 +62,22 @@ class AsPublished(NaiveSearch):
 def test_alphazeros_constant_for_values_from_0_to_1_is_twice_as_large_here(name):
     def visits(c_init: float) -> dict[int, int]:
         result = run(
-            make_tree(name, replace(QUIET, c_init=c_init, c_base=1e9, simulations=333)), HashEvaluator()
+            make_tree(name, varied(QUIET, c_init=c_init, c_base=1e9, simulations=333)), HashEvaluator()
         )
         return dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True))
 
-    tree = make_tree(name, replace(QUIET, c_init=1.25, c_base=1e9, simulations=333))
+    tree = make_tree(name, varied(QUIET, c_init=1.25, c_base=1e9, simulations=333))
     published = AsPublished(tree.game, tree.settings, [tree.state.copy()]).run(333)
     assert visits(2.5) == published != visits(1.25)
 
 
 @pytest.mark.parametrize("exploration", ["alphago_zero", "ucb"])
 def test_several_leaves_in_flight_explore_alike(exploration):
-    game, settings = get_game("connect_four"), replace(QUIET, exploration=exploration)
-    one = resolve(replace(settings, simulations=1), game)
+    game, settings = get_game("connect_four"), varied(QUIET, exploration=exploration)
+    one = resolve(varied(settings, simulations=1), game)
     parallel = ParallelTree(game, one, np.random.default_rng(0), max_nodes=900, max_leaves=1)
     parallel.reset(game.notation.state_from_text(""))
     search_it(parallel, simulations=500)
-    plain = make_tree("connect_four", replace(settings, simulations=500))
+    plain = make_tree("connect_four", varied(settings, simulations=500))
     run(plain, HashEvaluator())
     assert parallel.edges_of(0)["visits"].tolist() == plain.edges_of(0)["visits"].tolist()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from leaf_by_leaf import HashEvaluator
 from test_search import QUIET, make_tree, run
 
-from protocol.settings import SelfPlaySettings
 from search.final_move import Candidates, agrees, final_action
 from search.moves import choose_action
 from search.result import SearchResult
@@ -36,26 +34,26 @@ def candidates(visits: list[int], values: list[float]) -> Candidates:
     ],
 )
 def test_each_rule_names_its_child(rule, visits, values, action):
-    assert final_action(candidates(visits, values), SelfPlaySettings(final_move=rule)) == action
+    assert final_action(candidates(visits, values), self_play(final_move=rule)) == action
 
 
 def test_the_larger_its_constant_the_more_visits_a_secure_child_has():
     chosen = candidates([100, 30, 4], [0.3, 0.45, 0.7])
-    found = [final_action(chosen, SelfPlaySettings(final_move="secure", final_secure=c)) for c in (0.1, 1, 8)]
+    found = [final_action(chosen, self_play(final_move="secure", final_secure=c)) for c in (0.1, 1, 8)]
     assert found == [12, 11, 10]
 
 
 def test_a_rule_plays_only_when_nothing_is_sampled():
     known = candidates([10, 90], [0.9, 0.1])
     result = SearchResult(known.actions, known.visits, 0.0, 0, candidates=known)
-    settings, rng = SelfPlaySettings(final_move="max", temperature_plies=5), np.random.default_rng(0)
+    settings, rng = self_play(final_move="max", temperature_plies=5), np.random.default_rng(0)
     assert {choose_action(result, 5, settings, rng) for _ in range(20)} == {10}
     assert [choose_action(result, 4, settings, rng) for _ in range(400)].count(10) < 80
 
 
 @pytest.mark.parametrize("moves", ["", "1", "1 2", "4", "4 4", "4 4 3", "1 7 2"])
 def test_a_max_robust_search_goes_on_until_both_agree_or_its_bound(moves):
-    settings = replace(QUIET, final_move="max_robust", final_extra=64, temperature_plies=0)
+    settings = varied(QUIET, final_move="max_robust", final_extra=64, temperature_plies=0)
     tree = make_tree("connect_four", settings, moves)
     result = run(tree, HashEvaluator())
     plain = run(make_tree("connect_four", QUIET, moves), HashEvaluator())
@@ -71,7 +69,7 @@ def test_a_max_robust_search_goes_on_until_both_agree_or_its_bound(moves):
 
 def test_max_robust_searches_differ_in_length():
     def spent(moves: str) -> int:
-        settings = replace(QUIET, final_move="max_robust", final_extra=64, temperature_plies=0)
+        settings = varied(QUIET, final_move="max_robust", final_extra=64, temperature_plies=0)
         tree = make_tree("connect_four", settings, moves)
         run(tree, HashEvaluator())
         return int(tree.edges_of(0)["visits"].sum()) - 80
@@ -81,7 +79,7 @@ def test_max_robust_searches_differ_in_length():
 
 
 def test_a_search_whose_move_is_sampled_is_not_extended():
-    settings = replace(QUIET, final_move="max_robust", final_extra=64, temperature_plies=30)
+    settings = varied(QUIET, final_move="max_robust", final_extra=64, temperature_plies=30)
     for moves in ("", "1", "1 2", "4", "4 4"):
         tree = make_tree("connect_four", settings, moves)
         run(tree, HashEvaluator())

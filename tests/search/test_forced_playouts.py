@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from changed_settings import varied
 from leaf_by_leaf import HashEvaluator
 from naive_mcts import NaiveSearch, hashed_evaluation
 from test_search import QUIET, make_tree, run
@@ -13,7 +12,7 @@ from test_search import QUIET, make_tree, run
 from search.layout import EDGE
 from search.selection.pruning import without_forced, without_noise
 
-FORCED = replace(QUIET, root_noise=0.25, forced_playouts=2.0, simulations=200)
+FORCED = varied(QUIET, root_noise=0.25, forced_playouts=2.0, simulations=200)
 
 
 def by_action(actions: np.ndarray, visits: np.ndarray) -> dict[int, int]:
@@ -25,7 +24,7 @@ def by_action(actions: np.ndarray, visits: np.ndarray) -> dict[int, int]:
 @pytest.mark.parametrize("exploration", ["alphazero", "alphago_zero", "ucb"])
 @pytest.mark.parametrize("forced", [2.0, 8.0])
 def test_search_and_target_equal_those_of_the_slow_twin(name, exploration, forced):
-    tree = make_tree(name, replace(FORCED, exploration=exploration, forced_playouts=forced))
+    tree = make_tree(name, varied(FORCED, exploration=exploration, forced_playouts=forced))
     result = run(tree, HashEvaluator())
     edges = tree.edges_of(0)
     twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
@@ -45,7 +44,7 @@ def test_search_and_target_equal_those_of_the_slow_twin(name, exploration, force
 @pytest.mark.parametrize("exploration", ["alphazero", "alphago_zero", "ucb"])
 def test_visits_that_noise_caused_are_taken_out_as_by_the_slow_twin(name, exploration):
     """Though nothing is forced."""
-    settings = replace(FORCED, exploration=exploration, forced_playouts=0.0, prune_noise=True, root_noise=0.5)
+    settings = varied(FORCED, exploration=exploration, forced_playouts=0.0, prune_noise=True, root_noise=0.5)
     tree = make_tree(name, settings)
     leaf = tree.root_leaf()
     tree.expand_root(*hashed_evaluation(leaf.features, leaf.actions))
@@ -67,13 +66,13 @@ def test_without_noise_the_most_visited_keeps_all_and_what_noise_lowered_too():
     edges["visits"], edges["prior"] = [90, 10, 6, 4], [0.4, 0.2, 0.2, 0.2]
     edges["value_sum"] = edges["visits"] * np.array([0.5, -0.9, -0.9, -0.9], np.float32)
     clean = np.array([0.3, 0.1, 0.3, 0.2], np.float32)
-    left = without_noise(edges, edges["visits"], clean, replace(FORCED, forced_playouts=0.0))
+    left = without_noise(edges, edges["visits"], clean, varied(FORCED, forced_playouts=0.0))
     assert left.tolist() == [90, 0, 6, 4]
 
 
 def test_noise_alone_leaves_actions_that_forcing_looks_into():
     def least(forced: float) -> int:
-        tree = make_tree("connect_four", replace(FORCED, forced_playouts=forced))
+        tree = make_tree("connect_four", varied(FORCED, forced_playouts=forced))
         run(tree, HashEvaluator())
         edges = tree.edges_of(0)
         return int(edges["visits"].min())
@@ -95,7 +94,7 @@ def test_what_is_left_with_one_forced_visit_loses_it_and_a_good_move_keeps_all()
     edges = np.zeros(3, EDGE)
     edges["visits"], edges["prior"] = [90, 4, 6], [0.6, 0.05, 0.35]
     edges["value_sum"] = edges["visits"] * np.array([0.5, -0.9, 0.6], np.float32)
-    left = without_forced(edges, replace(FORCED, exploration="alphago_zero"))
+    left = without_forced(edges, varied(FORCED, exploration="alphago_zero"))
     assert left.tolist() == [90, 0, 6]
 
 
@@ -103,11 +102,11 @@ def test_what_is_left_with_one_forced_visit_loses_it_and_a_good_move_keeps_all()
     "change", [{"root_noise": 0.0}, {"forced_playouts": 0.0}, {"prune_target": False}], ids=str
 )
 def test_without_noise_forcing_or_pruning_the_target_is_all_visits(change):
-    result = run(make_tree("connect_four", replace(FORCED, **change)), HashEvaluator())
+    result = run(make_tree("connect_four", varied(FORCED, **change)), HashEvaluator())
     assert (int(result.visits.sum()), result.is_pruned) == (200, False)
 
 
 def test_without_noise_nothing_is_forced():
-    quiet = [replace(FORCED, root_noise=0.0, forced_playouts=k) for k in (0.0, 9.0)]
+    quiet = [varied(FORCED, root_noise=0.0, forced_playouts=k) for k in (0.0, 9.0)]
     plain, forced = (run(make_tree("connect_four", one), HashEvaluator()) for one in quiet)
     assert plain.visits.tolist() == forced.visits.tolist()

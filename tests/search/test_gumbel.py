@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from hypothesis import given
 from hypothesis import strategies as st
 from leaf_by_leaf import Answer, HashEvaluator, LeafByLeaf, searched
@@ -24,8 +25,8 @@ from search.selection.halving import RootScores, halving_schedule, integer_share
 from search.settings import resolve
 from search.tree import SearchTree, tree_for
 
-GUMBEL = SelfPlaySettings(simulations=32, root="gumbel")
-QUIET = replace(GUMBEL, root_noise=0.0)
+GUMBEL = self_play(simulations=32, selection="gumbel")
+QUIET = varied(GUMBEL, root_noise=0.0)
 
 
 class Bandit(LeafByLeaf):
@@ -57,7 +58,7 @@ run = searched
 @pytest.mark.parametrize("root_noise", [0.0, 1.0])
 def test_visits_and_the_improved_policy_equal_those_of_the_slow_twin(name: str, root_noise: float) -> None:
     for simulations in (3, 40, 211):
-        settings = replace(QUIET, simulations=simulations, root_noise=root_noise)
+        settings = varied(QUIET, simulations=simulations, root_noise=root_noise)
         tree = make_tree(name, settings)
         root = run(tree, HashEvaluator()).scores
         assert root is not None
@@ -89,7 +90,7 @@ def test_sequential_halving_by_hand(considered: int, simulations: int, expected:
 
 def test_halving_visits_the_best_half_more() -> None:
     """16 simulations over 4 of 7 columns without knowledge: 6, 6, 2, 2 visits, and the budget is kept."""
-    tree = make_tree("connect_four", replace(QUIET, simulations=16, gumbel_considered=4))
+    tree = make_tree("connect_four", varied(QUIET, simulations=16, considered=4))
     root = run(tree).scores
     assert root is not None
     assert root.visits.tolist() == [6, 6, 2, 2, 0, 0, 0]
@@ -121,7 +122,7 @@ def test_shares_by_hand() -> None:
 @pytest.mark.parametrize("simulations", [8, 16])
 def test_few_simulations_are_enough_to_learn_which_action_is_best(simulations: int) -> None:
     """The target has most of its mass on the good action, which was one in seven before."""
-    tree = make_tree("connect_four", replace(QUIET, simulations=simulations))
+    tree = make_tree("connect_four", varied(QUIET, simulations=simulations))
     result = run(tree, Bandit(best=4))
     assert (int(result.visits.sum()), result.is_improved) == (SHARES, True)
     shares = dict(zip(result.actions.tolist(), result.visits.tolist(), strict=True))
@@ -132,7 +133,7 @@ def test_few_simulations_are_enough_to_learn_which_action_is_best(simulations: i
 
 def test_an_action_never_visited_keeps_the_share_that_its_prior_gives() -> None:
     """Its value is completed, so that little knowledge changes the policy little."""
-    tree = make_tree("connect_four", replace(QUIET, simulations=4, gumbel_considered=2))
+    tree = make_tree("connect_four", varied(QUIET, simulations=4, considered=2))
     result = run(tree)
     assert result.visits.max() - result.visits.min() <= 1
     assert len(result.actions) == 7
@@ -148,7 +149,7 @@ def test_a_win_in_one_takes_all_shares_and_in_a_cheap_search_all_visits() -> Non
 
 def test_without_noise_two_searches_of_a_position_are_the_same_and_with_noise_they_are_not() -> None:
     for settings, is_same in ((QUIET, True), (GUMBEL, False)):
-        tree = make_tree("connect_four", replace(settings, gumbel_considered=3))
+        tree = make_tree("connect_four", varied(settings, considered=3))
         first, second = run(tree, HashEvaluator()).scores, run(tree, HashEvaluator()).scores
         assert first is not None
         assert second is not None
@@ -187,9 +188,9 @@ def scores(visits: list[int], values: list[float], noise: list[float]) -> Search
 def test_the_move_is_the_best_of_the_most_visited_with_noise_in_the_first_plies_only() -> None:
     result = scores([4, 4, 1], [1.0, 0.5, 7.0], [0.0, 2.0, 0.0])
     rng = np.random.default_rng(0)
-    assert choose_action(result, 0, replace(GUMBEL, temperature_plies=1), rng) == 5
-    assert choose_action(result, 1, replace(GUMBEL, temperature_plies=1), rng) == 3
-    assert choose_action(result, 0, replace(QUIET, temperature_plies=1), rng) == 3
+    assert choose_action(result, 0, varied(GUMBEL, temperature_plies=1), rng) == 5
+    assert choose_action(result, 1, varied(GUMBEL, temperature_plies=1), rng) == 3
+    assert choose_action(result, 0, varied(QUIET, temperature_plies=1), rng) == 3
 
 
 def test_a_cheap_search_draws_from_the_improved_policy_of_what_it_visited() -> None:
@@ -202,7 +203,7 @@ def test_a_cheap_search_draws_from_the_improved_policy_of_what_it_visited() -> N
 
 def test_a_cheap_search_has_its_own_simulations_and_no_noise() -> None:
     for root in ("puct", "gumbel"):
-        settings = replace(GUMBEL, root=root, cheap_simulations=9)
+        settings = varied(GUMBEL, selection=root, cheap_simulations=9)
         one, other = (make_tree("connect_four", settings, seed=seed) for seed in (1, 2))
         assert one.forest.selection.__name__ == f"search.selection.{root}"
         result = run(one, HashEvaluator(), is_cheap=True)
@@ -213,11 +214,11 @@ def test_a_cheap_search_has_its_own_simulations_and_no_noise() -> None:
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"root": "ucb"}, "root"),
+        ({"selection": "ucb"}, "search.selection"),
         ({"cheap_simulations": 33}, "cheap_simulations"),
-        ({"gumbel_considered": 0}, "gumbel_considered"),
+        ({"considered": 0}, "gumbel.considered"),
     ],
 )
 def test_settings_out_of_range_are_named(change: dict[str, object], word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        resolve(replace(GUMBEL, **change), get_game("tic_tac_toe"))  # type: ignore[arg-type]
+        resolve(varied(GUMBEL, **change), get_game("tic_tac_toe"))  # type: ignore[arg-type]

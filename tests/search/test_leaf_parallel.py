@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_settings import varied
 from leaf_by_leaf import HashEvaluator
 from test_search import QUIET, make_tree, run, subtree_of_node
 
@@ -21,7 +21,7 @@ def make_parallel(
     name: str, moves: str = "", start: str = "", nodes: int = 4000, leaves: int = 16
 ) -> ParallelTree:
     game = get_game(name)
-    settings = resolve(replace(QUIET, simulations=1), game)
+    settings = resolve(varied(QUIET, simulations=1), game)
     tree = ParallelTree(game, settings, np.random.default_rng(0), max_nodes=nodes, max_leaves=leaves)
     tree.reset(game.notation.state_from_text(start))
     for move in moves.split():
@@ -59,7 +59,7 @@ def check_counts(tree: ParallelTree) -> None:
 
 @pytest.mark.parametrize("name", GAME_NAMES)
 def test_one_leaf_at_a_time_is_the_one_leaf_search_exactly(name):
-    parallel, plain = make_parallel(name, leaves=1), make_tree(name, replace(QUIET, simulations=700))
+    parallel, plain = make_parallel(name, leaves=1), make_tree(name, varied(QUIET, simulations=700))
     search_it(parallel, simulations=700)
     result = run(plain, HashEvaluator())
     assert parallel.simulations == 700

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from changed_settings import self_play
 from leaf_by_leaf import Answer, HashEvaluator, Held, LeafByLeaf, Scattered, searched
 
 from games import get_game
-from protocol.settings import SelfPlaySettings
 from search.forest import Forest
 from search.leaf_batch import Evaluations, Leaf, LeafBatch, Reply
 from search.mcts import search
@@ -26,7 +26,7 @@ ROOTS = ["puct", "gumbel"]
 
 
 def forest_of(slots: int = 1, root: str = "puct") -> Forest:
-    settings = SelfPlaySettings(simulations=SIMULATIONS, root_noise=0.0, root=root)
+    settings = self_play(simulations=SIMULATIONS, root_noise=0.0, selection=root)
     return Forest(GAME, resolve(settings, GAME), slots)
 
 

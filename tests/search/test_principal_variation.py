@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import numpy as np
+from changed_settings import self_play
 from leaf_by_leaf import searched as searched_by
 
 from games import get_game
@@ -20,7 +21,7 @@ GAME = get_game("connect_four")
 
 
 def searched(simulations: int) -> tuple[SearchTree, SearchResult]:
-    settings = SelfPlaySettings(simulations=simulations, root_noise=0.0, temperature_plies=0)
+    settings = self_play(simulations=simulations, root_noise=0.0, temperature_plies=0)
     tree = tree_for(GAME, resolve(settings, GAME), np.random.default_rng(0))
     tree.reset(GAME.notation.state_from_text(""))
     return tree, searched_by(tree, UniformEvaluator())

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from leaf_by_leaf import HashEvaluator, searched
 from naive_mcts import NaiveSearch, hashed_evaluation, listed
 from twice import NAME as TWICE
@@ -23,7 +24,7 @@ from search.result import SearchResult
 from search.settings import resolve
 from search.tree import SearchTree, tree_for
 
-QUIET = SelfPlaySettings(simulations=80, root_noise=0.0)
+QUIET = self_play(simulations=80, root_noise=0.0)
 
 
 def make_tree(name: str, settings: SelfPlaySettings = QUIET, moves: str = "", start: str = "") -> SearchTree:
@@ -43,7 +44,7 @@ run = searched
 def test_trees_equal_those_of_the_slow_twin_node_by_node(name, fpu):
     """Also in a game in which a player moves twice."""
     for simulations in (80, 333):
-        tree = make_tree(name, replace(QUIET, fpu=fpu, simulations=simulations))
+        tree = make_tree(name, varied(QUIET, fpu=fpu, simulations=simulations))
         twin = NaiveSearch(tree.game, tree.settings, [tree.state.copy()])
         result = run(tree, HashEvaluator())
         expected = twin.run(simulations)
@@ -102,7 +103,7 @@ def test_a_forest_that_is_too_small_grows_without_changing_the_search():
 def test_a_network_that_knows_nothing_visits_every_legal_move(name):
     tree = make_tree(name)
     legal = tree.legal_actions()
-    tree = make_tree(name, SelfPlaySettings(simulations=2 * len(legal)))
+    tree = make_tree(name, self_play(simulations=2 * len(legal)))
     assert run(tree).actions.tolist() == sorted(legal.tolist())
 
 
@@ -140,7 +141,9 @@ def test_a_win_in_one_takes_all_visits_for_either_side(name, moves, start, winni
 def test_all_wins_in_one_share_the_visits_evenly(name, moves, start, shares, root):
     """What cannot be divided goes to the lowest; a slow twin tries every legal action."""
     game = get_game(name)
-    tree = tree_for(game, resolve(replace(QUIET, root=root, simulations=80), game), np.random.default_rng(5))
+    tree = tree_for(
+        game, resolve(varied(QUIET, selection=root, simulations=80), game), np.random.default_rng(5)
+    )
     tree.reset(game.notation.state_from_text(start))
     for move in moves.split():
         tree.advance(game.notation.action_from_text(tree.state, move))
@@ -170,7 +173,7 @@ def test_all_wins_in_one_share_the_visits_evenly(name, moves, start, shares, roo
     ],
 )
 def test_search_without_knowledge_parries_a_threat(name, moves, start, only):
-    tree = make_tree(name, replace(QUIET, simulations=400), moves, start)
+    tree = make_tree(name, varied(QUIET, simulations=400), moves, start)
     result = run(tree)
     best = int(result.actions[np.argmax(result.visits)])
     assert tree.game.notation.action_to_text(tree.state, best) == only
@@ -191,7 +194,7 @@ def test_the_ply_cap_ends_search_lines_and_the_game_as_a_draw():
 
 
 def test_root_noise_mixes_a_distribution_into_the_priors():
-    tree = make_tree("connect_four", replace(QUIET, root_noise=0.25))
+    tree = make_tree("connect_four", varied(QUIET, root_noise=0.25))
     tree.expand_root(np.full(7, 1 / 7, np.float32), 0.0)
     tree.begin()
     priors = tree.edges_of(0)["prior"]
@@ -201,14 +204,14 @@ def test_root_noise_mixes_a_distribution_into_the_priors():
 
 
 def test_the_same_seed_searches_the_same():
-    settings = SelfPlaySettings(simulations=60)
+    settings = self_play(simulations=60)
     first, second = (run(make_tree("connect_four", settings), HashEvaluator()) for _ in range(2))
     assert first.visits.tolist() == second.visits.tolist()
 
 
 def test_moves_are_sampled_in_proportion_to_visits_then_greedy():
     result = SearchResult(np.array([3, 5, 9], np.uint16), np.array([10, 60, 30], np.int32), 0.0, 0)
-    settings = SelfPlaySettings(temperature_plies=10)
+    settings = self_play(temperature_plies=10)
     rng = np.random.default_rng(0)
     drawn = [choose_action(result, 0, settings, rng) for _ in range(4000)]
     assert {a: round(drawn.count(a) / 4000, 1) for a in (3, 5, 9)} == {3: 0.1, 5: 0.6, 9: 0.3}
@@ -257,10 +260,10 @@ def test_a_failing_network_fails_the_searches_that_wait_for_it():
         ({"fpu": "lost"}, "fpu"),
         ({"c_puct": 2.0}, "exploration"),
         ({"root_noise": 1.5}, "root_noise"),
-        ({"start": "no board"}, "start"),
-        ({"start": "xxx/oo./..."}, "over"),
+        ({"position": "no board"}, "start"),
+        ({"position": "xxx/oo./..."}, "over"),
     ],
 )
 def test_settings_out_of_range_are_named(change, word):
     with pytest.raises(ValueError, match=word):
-        resolve(replace(SelfPlaySettings(), **change), get_game("tic_tac_toe"))
+        resolve(varied(SelfPlaySettings(), **change), get_game("tic_tac_toe"))

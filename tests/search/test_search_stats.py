@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from hypothesis import given
 from hypothesis import strategies as st
 from leaf_by_leaf import HashEvaluator
@@ -14,14 +13,13 @@ from naive_mcts import hashed_evaluation
 from naive_search_stats import naive_differs, naive_kl
 
 from games import get_game
-from protocol.settings import SelfPlaySettings
 from search.result import SearchResult
 from search.search_stats import NetView, search_stats
 from search.settings import resolve
 from search.tree import SearchTree, tree_for
 
 GAME = get_game("connect_four")
-SETTINGS = SelfPlaySettings(simulations=60, root_noise=0.25)
+SETTINGS = self_play(simulations=60, root_noise=0.25)
 TINY_PRIOR = st.sampled_from([0.0, 1e-9, 1e-8, 0.25, 0.5])
 
 
@@ -48,7 +46,7 @@ def searched(tree: SearchTree, *, is_cheap: bool = False) -> SearchResult:
 
 
 def fresh_tree(**changes: object) -> SearchTree:
-    settings = resolve(replace(SETTINGS, **changes), GAME)  # type: ignore[arg-type]
+    settings = resolve(varied(SETTINGS, **changes), GAME)  # type: ignore[arg-type]
     tree = tree_for(GAME, settings, np.random.default_rng(5))
     tree.reset(GAME.notation.state_from_text(""))
     return tree
@@ -62,7 +60,7 @@ def said_by_the_network(tree: SearchTree) -> tuple[dict[int, float], float]:
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"reuse_tree": False}, {"root": "gumbel"}, {"forced_playouts": 2.0}], ids=str
+    "changes", [{}, {"reuse_tree": False}, {"selection": "gumbel"}, {"forced_playouts": 2.0}], ids=str
 )
 def test_a_search_is_compared_with_the_network_without_noise(changes: dict[str, object]) -> None:
     """At a new root and at one whose subtree was kept, in full and in cheap searches."""
@@ -86,7 +84,7 @@ def all_visits(tree: SearchTree) -> int:
 @pytest.mark.parametrize("root", ["puct", "gumbel"])
 def test_depths_are_those_of_all_paths(root: str) -> None:
     """Each simulation leaves a visit on every edge of its path, so their sum is that of the depths."""
-    tree = fresh_tree(root=root, simulations=200)
+    tree = fresh_tree(selection=root, simulations=200)
     result = searched(tree)
 
     def deepest(node: int) -> int:

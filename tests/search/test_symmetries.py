@@ -6,12 +6,12 @@ import asyncio
 
 import numpy as np
 import pytest
+from changed_settings import self_play
 from leaf_by_leaf import Answer, LeafByLeaf
 from twice import NAME as TWICE
 
 from games import get_game
 from games.spec import Game
-from protocol.settings import SelfPlaySettings
 from search.forest import Forest
 from search.leaf_batch import Leaf
 from search.pool import SearchPool
@@ -22,7 +22,7 @@ HISTORY = 2
 
 
 def forest_of(game: Game, *, wanted: bool = True) -> Forest:
-    return Forest(game, resolve(SelfPlaySettings(history=HISTORY, evaluation_symmetry=wanted), game))
+    return Forest(game, resolve(self_play(history=HISTORY, evaluation_symmetry=wanted), game))
 
 
 def tree_after(forest: Forest, actions: list[int], seed: int = 0) -> SearchTree:

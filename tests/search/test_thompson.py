@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from leaf_by_leaf import HashEvaluator, played, searched
 from naive_mcts import listed
 from naive_thompson import NaiveThompson
@@ -14,12 +13,11 @@ from twice import NAME as TWICE
 
 from client.self_play import Player
 from games import get_game
-from protocol.settings import SelfPlaySettings
 from search.selection.thompson import VALUE_SPREAD
 from search.settings import resolve
 from trainer.verify import Expected, Verifier
 
-THOMPSON = SelfPlaySettings(simulations=200, root="thompson", root_noise=0.0)
+THOMPSON = self_play(simulations=200, selection="thompson", root_noise=0.0)
 
 
 @pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four", TWICE])
@@ -34,13 +32,13 @@ def test_trees_equal_those_of_the_slow_twin_node_by_node(name: str) -> None:
 
 
 def test_it_finds_the_move_that_parries_a_threat() -> None:
-    tree = make_tree("connect_four", replace(THOMPSON, simulations=400), "1 7 1 7 1")
+    tree = make_tree("connect_four", varied(THOMPSON, simulations=400), "1 7 1 7 1")
     result = searched(tree)
     assert tree.game.notation.action_to_text(tree.state, int(result.actions[result.visits.argmax()])) == "1"
 
 
 def test_spread_falls_with_visits_so_that_the_best_edge_takes_most_of_them() -> None:
-    tree = make_tree("connect_four", replace(THOMPSON, simulations=2000))
+    tree = make_tree("connect_four", varied(THOMPSON, simulations=2000))
     result = searched(tree, HashEvaluator())
     edges = np.sort(tree.edges_of(0), order="visits")
     values = edges["value_sum"] / edges["visits"]
@@ -50,7 +48,7 @@ def test_spread_falls_with_visits_so_that_the_best_edge_takes_most_of_them() -> 
 
 def test_games_are_the_same_for_a_seed_and_pass_the_trainers_check() -> None:
     game = get_game("connect_four")
-    settings = resolve(replace(THOMPSON, simulations=24, root_noise=0.25), game)
+    settings = resolve(varied(THOMPSON, simulations=24, root_noise=0.25), game)
     first, again, other = (
         played(game, settings, HashEvaluator(), Player(5).rng(number), uid=bytes(16)) for number in (1, 1, 2)
     )

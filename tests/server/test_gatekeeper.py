@@ -6,29 +6,28 @@ import asyncio
 import hashlib
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
 
 import msgspec
 import pytest
+from changed_settings import self_play, varied
 from front_bench import GAME, Bench, Peer, play_beside_front, publish
 
 from games import get_game
 from net.create import create
 from protocol.messages import GetWeights, WeightsInfo
-from protocol.settings import SelfPlaySettings
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from search.settings import resolve
 from server import gatekeeper
 from server.app import App
-from server.config import ServerConfig
+from server.config import GateConfig, ServerConfig
 from server.gate import GateState, Play
 from server.gatekeeper import Gatekeeper, GateSettings, gate_command, gate_settings, read_state
 from server.weights import WeightsStore
 
-SETTINGS = resolve(SelfPlaySettings(simulations=4, history=1), get_game("tic_tac_toe"))
+SETTINGS = resolve(self_play(simulations=4, history=1), get_game("tic_tac_toe"))
 WON = '{"wins":2,"draws":0,"losses":0,"games":2}'
 
 
@@ -203,43 +202,43 @@ def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
     """As configured: games, share, simulations, and the first evaluator's device."""
 
     async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
-        config = ServerConfig(
-            game=GAME.name, mode="alphago_zero", gate_games=10, gate_share=0.6, gate_simulations=7
-        )
-        gate = App(config)._gate(bench.front, RunFolder(tmp_path, "run"), "cuda:1")
-        assert bench.front.bulk.gate is gate
-        words = list(gate._command(Play(gate.best, gate.newest)))
+        gate = GateConfig(games=10, share=0.6, simulations=7)
+        config = ServerConfig(game=GAME.name, mode="alphago_zero", gate=gate)
+        keeper = App(config)._gate(bench.front, RunFolder(tmp_path, "run"), "cuda:1")
+        assert bench.front.bulk.gate is keeper
+        words = list(keeper._command(Play(keeper.best, keeper.newest)))
         told = dict(zip(words[3::2], words[4::2], strict=True))
         assert (told["--games"], told["--share"], told["--device"]) == ("10", "0.6", "cuda:1")
-        assert msgspec.json.decode(told["--self-play"])["simulations"] == 7
-        assert told["--best"] == str(bench.store.path(gate.best))
+        assert msgspec.json.decode(told["--self-play"])["search"]["simulations"] == 7
+        assert told["--best"] == str(bench.store.path(keeper.best))
 
     beside_gate(tmp_path, says(WON), scenario)
 
 
 def test_a_gate_searches_as_self_play_does_but_without_chance() -> None:
-    noisy = SelfPlaySettings(root="gumbel", simulations=32, random_share=0.3, random_plies=4, history=1)
+    noisy = self_play(selection="gumbel", simulations=32, random_share=0.3, random_plies=4, history=1)
     found = gate_settings(resolve(noisy, GAME))
-    assert (found.root, found.simulations, found.root_noise, found.temperature) == ("gumbel", 32, 0.0, 0.0)
-    assert found.random_share == found.cheap_probability == found.start_share == 0.0
-    assert resolve(found, GAME).root_noise == 0.0
-    assert gate_settings(noisy, 100).simulations == 100
-    chosen = replace(noisy, root="puct", exploration="ucb", c_puct=2.0, final_move="secure")
+    assert (found.search.selection, found.search.simulations) == ("gumbel", 32)
+    assert found.noise.root_noise == found.moves.temperature == 0.0
+    assert found.opening.random_share == found.playout_cap.cheap_probability == found.start.share == 0.0
+    assert resolve(found, GAME).noise.root_noise == 0.0
+    assert gate_settings(noisy, 100).search.simulations == 100
+    chosen = varied(noisy, selection="puct", exploration="ucb", c_puct=2.0, final_move="secure")
     found = gate_settings(chosen)
-    assert (found.exploration, found.c_puct, found.final_move) == ("ucb", 2.0, "secure")
+    assert (found.search.exploration, found.search.c_puct, found.moves.final_move) == ("ucb", 2.0, "secure")
 
 
 @pytest.mark.parametrize(
-    ("config", "words"),
+    ("gate", "words"),
     [
-        (ServerConfig(game="tic_tac_toe", gate_games=1), "--gate-games"),
-        (ServerConfig(game="tic_tac_toe", gate_share=1.0), "--gate-share"),
-        (ServerConfig(game="tic_tac_toe", gate_simulations=-1), "--gate-simulations"),
+        (GateConfig(games=1), "--gate.games"),
+        (GateConfig(share=1.0), "--gate.share"),
+        (GateConfig(simulations=-1), "--gate.simulations"),
     ],
 )
-def test_settings_of_the_gate_out_of_range_are_named(config: ServerConfig, words: str) -> None:
+def test_settings_of_the_gate_out_of_range_are_named(gate: GateConfig, words: str) -> None:
     with pytest.raises(Fatal, match=words) as caught:
-        App(config)
+        App(ServerConfig(game="tic_tac_toe", gate=gate))
     assert caught.value.code == Exit.CONFIG
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 import zstandard
+from changed_settings import varied
 from fake_server import FakeServer, welcome
 from games_runs import entry
 from test_service import a_server_and_trainer, end_of_trainer
@@ -134,7 +135,7 @@ def test_a_damaged_game_is_left_out_named_and_counted(
     path = a_store(tmp_path)
     damage(path)
     Store(path, GAME.name).close()
-    config = TrainerConfig(batch=16, min_positions=1, window_positions=1000, device="cpu", held_out=0.0)
+    config = varied(TrainerConfig(), batch=16, min_positions=1, positions=1000, device="cpu", held_out=0.0)
     training, reader = TrainingLoop(config, GAME, 1, "tiny", tmp_path), StoreReader(path)
     training.fill(reader, GAMES)
     assert training.window.games == GAMES - 1

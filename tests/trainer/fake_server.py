@@ -6,6 +6,8 @@ import asyncio
 import dataclasses
 from collections.abc import Callable
 
+from changed_settings import self_play
+
 from protocol.messages import (
     CHUNK,
     Chunk,
@@ -26,7 +28,6 @@ from protocol.messages import (
     encode,
 )
 from protocol.records import GameRecord, sha256, to_bytes
-from protocol.settings import SelfPlaySettings
 from runtime.sockets import BULK_LIMIT, Channel, new_context, router
 
 TIMEOUT = 240.0
@@ -97,6 +98,6 @@ class FakeServer:
 
 
 def welcome(game: str = "tic_tac_toe") -> Welcome:
-    settings = dataclasses.asdict(SelfPlaySettings(simulations=20))
+    settings = dataclasses.asdict(self_play(simulations=20))
     weights = WeightsInfo(7, 0, bytes(32), 1, game)
     return Welcome(1, "test", "run-1", game, settings, 1, 1, 5.0, 20.0, weights, "tiny", True)

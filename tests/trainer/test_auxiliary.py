@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from changed_settings import varied
 from unsearched import without_policy
 
 from bench.random_games import random_game
@@ -20,13 +21,13 @@ from protocol.records import GameRecord
 from runtime.exits import Exit, Fatal
 from store.sqlite import Totals
 from trainer.auxiliary import moves_left_loss, soft_policy_loss
-from trainer.config import TrainerConfig
+from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.figures import Figures, scalars
 from trainer.loss import Targets
 from trainer.sampler import Sampler
 from trainer.samples import Samples
 from trainer.train_step import TrainStep
-from trainer.training_loop import TrainingLoop, recipe_of
+from trainer.training_loop import TrainingLoop
 from trainer.window import Window
 
 torch.set_num_threads(1)
@@ -52,8 +53,8 @@ def one_game(targets: float = 1.0) -> Samples:
 
 
 def learner(**changes: object) -> TrainStep:
-    config = TrainerConfig(lr=0.01, warmup_steps=10, **changes)  # type: ignore[arg-type]
-    return TrainStep(GAME, 1, build(NET, GAME, 1), recipe_of(config), CPU)
+    config = varied(TrainerConfig(), lr=0.01, warmup_steps=10, **changes)  # type: ignore[arg-type]
+    return TrainStep(GAME, 1, build(NET, GAME, 1), config.optimizer, config.loss, CPU)
 
 
 def naive_moves_left(outputs: list[float], plies_left: list[int], capped: list[int]) -> float:
@@ -126,9 +127,9 @@ def test_one_game_is_learnt_by_heart() -> None:
 
 def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
     """Heads that are there but not asked for stay as they are, have no figures, and change nothing."""
-    samples, recipe = one_game(), recipe_of(TrainerConfig())
+    samples, settings = one_game(), (OptimizerSettings(), LossSettings())
     torch.manual_seed(1)
-    idle, plain = (TrainStep(GAME, 1, build(net, GAME, 1), recipe, CPU) for net in (NET, NET.played))
+    idle, plain = (TrainStep(GAME, 1, build(net, GAME, 1), *settings, CPU) for net in (NET, NET.played))
     idle.network.load_state_dict(plain.network.state_dict(), strict=False)
     before = {name: tensor.clone() for name, tensor in idle.network.state_dict().items()}
     for one in (idle, plain):
@@ -147,8 +148,15 @@ def test_weight_zero_trains_no_head_and_the_rest_as_without_it() -> None:
 
 def test_figures_of_both_losses_are_drawn(tmp_path: Path) -> None:
     """Trained and held-out losses of the heads are among the numbers that TensorBoard gets."""
-    config = TrainerConfig(
-        net="1x8", batch=32, min_positions=50, device="cpu", held_out=0.5, samples_per_position=0.2, **BOTH
+    config = varied(
+        TrainerConfig(),
+        net="1x8",
+        batch=32,
+        min_positions=50,
+        device="cpu",
+        held_out=0.5,
+        per_position=0.2,
+        **BOTH,
     )  # type: ignore[arg-type]
     one = TrainingLoop(config, GAME, 1, "tiny", tmp_path)
     games = some_games(150)
@@ -172,7 +180,7 @@ def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: P
     plain = TrainingLoop(config, GAME, 1, "tiny", folders[0])
     plain.save()
     (tmp_path / "w.safetensors").write_bytes(plain.publish(0)[2])
-    with_both = dataclasses.replace(config, **BOTH)  # type: ignore[arg-type]
+    with_both = varied(config, **BOTH)  # type: ignore[arg-type]
     new = TrainingLoop(with_both, GAME, 1, "tiny", folders[1])
     given = dataclasses.replace(with_both, weights=str(tmp_path / "w.safetensors"), seed=5)
     added = TrainingLoop(given, GAME, 1, "tiny", folders[2])
@@ -181,6 +189,6 @@ def test_heads_are_made_for_a_new_network_and_added_to_given_weights(tmp_path: P
         assert {name.split(".")[0] for name in weights} >= {"moves_left", "soft_policy"}
         for name, tensor in plain._train_step.network.state_dict().items():
             assert torch.equal(tensor, weights[name])
-    with pytest.raises(Fatal, match="no head for --moves-left-weight") as caught:
-        TrainingLoop(dataclasses.replace(config, moves_left_weight=0.1), GAME, 1, "tiny", folders[0])
+    with pytest.raises(Fatal, match=r"no head for --loss\.moves-left-weight") as caught:
+        TrainingLoop(varied(config, moves_left_weight=0.1), GAME, 1, "tiny", folders[0])
     assert caught.value.code == Exit.CONFIG

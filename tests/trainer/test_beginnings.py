@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from changed_settings import self_play, varied
 from fake_server import TIMEOUT, FakeServer, welcome
 
 from bench.random_games import random_game
@@ -19,7 +20,6 @@ from net.architectures.registry import build
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, from_bytes, load, to_bytes
 from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, GetChunk, Hello, Refused, WeightsInfo, Welcome
-from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
@@ -32,7 +32,7 @@ from trainer.service import Service
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-ROUNDS = dataclasses.asdict(SelfPlaySettings(simulations=20, round_games=5, seed=3))
+ROUNDS = dataclasses.asdict(self_play(simulations=20, round_games=5, seed=3))
 
 
 def welcome_at(step: int) -> Welcome:
@@ -41,8 +41,8 @@ def welcome_at(step: int) -> Welcome:
 
 
 def opened(root: Path, welcomed: Welcome, **changes: object) -> Run:
-    config = TrainerConfig(runs=str(root), net="1x8", device="cpu", batch=32, window_positions=5000)
-    return open_run(dataclasses.replace(config, **changes), welcomed)  # type: ignore[arg-type]
+    config = varied(TrainerConfig(), runs=str(root), net="1x8", device="cpu", batch=32, positions=5000)
+    return open_run(varied(config, **changes), welcomed)  # type: ignore[arg-type]
 
 
 def close(run: Run) -> None:
@@ -176,9 +176,9 @@ def test_nothing_is_published_before_the_first_checkpoint(tmp_path: Path) -> Non
     """Else a trainer killed in its first minute could not go on."""
     rng = np.random.default_rng(1)
     port = find_base_port(7700)
-    config = TrainerConfig(
+    config = varied(TrainerConfig(),
         server=f"127.0.0.1:{port}", runs=str(tmp_path), net="1x8", device="cpu", cpu_threads=1, batch=32,
-        min_positions=100, window_positions=5000, publish_steps=1, checkpoint_seconds=1e6,
+        min_positions=100, positions=5000, steps=1, checkpoint_seconds=1e6,
     )  # fmt: skip
 
     async def scenario() -> list[Path]:

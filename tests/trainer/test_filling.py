@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from changed_settings import varied
 from fake_server import FakeServer, welcome
 from games_runs import entry
 from test_service import a_server_and_trainer
@@ -26,7 +27,7 @@ from trainer.training_loop import TrainingLoop
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-CONFIG = TrainerConfig(batch=16, min_positions=1, window_positions=400, device="cpu")
+CONFIG = varied(TrainerConfig(), batch=16, min_positions=1, positions=400, device="cpu")
 
 
 def games(count: int, seed: int) -> list[GameRecord]:

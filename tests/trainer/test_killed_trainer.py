@@ -19,8 +19,8 @@ from store.reader import StoreReader
 AHEAD = 32
 BURST = 600
 SETTINGS = (
-    "--device", "cpu", "--cpu-threads", "1", "--batch", "32", "--min-positions", "50", "--window-positions",
-    "5000", "--publish-steps", "1", "--checkpoint-seconds", "0",
+    "--device", "cpu", "--cpu-threads", "1", "--optimizer.batch", "32", "--window.min-positions", "50",
+    "--window.positions", "5000", "--publishing.steps", "1", "--publishing.checkpoint-seconds", "0",
 )  # fmt: skip
 
 

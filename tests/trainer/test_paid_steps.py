@@ -28,11 +28,11 @@ def test_what_was_paid_stays_paid_when_settings_change(tmp_path: Path) -> None:
     """A run that goes on with fewer samples a position, and games half of whose moves were drawn at random,
     owes for the new games what they call for, and neither waits for old ones nor makes them up."""
     records, later = games(40), [without_search(record, 3) for record in games(40, seed=1)]
-    one = training(tmp_path / "a", samples_per_position=4.0)
+    one = training(tmp_path / "a", per_position=4.0)
     before = to_the_end(one, records, 40)
     one.save()
     path = stored(tmp_path, records + later[:10])
-    again = training(tmp_path / "a", samples_per_position=1.0)
+    again = training(tmp_path / "a", per_position=1.0)
     fill(again, path, 50)
     after = to_the_end(again, later[10:], 80)
     played, searched = sum(one.plies for one in records), sum(one.plies - 3 for one in later)
@@ -44,7 +44,7 @@ def test_what_was_paid_stays_paid_when_settings_change(tmp_path: Path) -> None:
 def test_cheap_searches_pay_for_no_step_and_are_not_learned_from(tmp_path: Path) -> None:
     """Of games with a playout cap only the full searches count, three of four plies not."""
     records = [cheaply_searched(one, np.arange(one.plies) % 4 > 0) for one in games(60)]
-    one = training(tmp_path / "a", samples_per_position=4.0)
+    one = training(tmp_path / "a", per_position=4.0)
     turn = to_the_end(one, records, 60)
     full = sum(len(range(0, record.plies, 4)) for record in records)
     assert turn.learned_from == full

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
+from changed_settings import self_play, varied
 from fake_server import welcome
 from games_runs import entry
 from test_service import a_server_and_trainer
@@ -15,14 +16,13 @@ from test_service import a_server_and_trainer
 from bench.random_games import random_game
 from games import get_game
 from protocol.records import PLAYED_ON, GameRecord
-from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
 from store.reader import StoreReader
 from store.sqlite import Store
 from trainer.run_setup import resign_threshold
 
 GAME = get_game("tic_tac_toe")
-SETTINGS = SelfPlaySettings(simulations=20, resign_value=-0.75)
+SETTINGS = self_play(simulations=20, value=-0.75)
 
 
 def played_on(count: int) -> list[GameRecord]:
@@ -75,9 +75,9 @@ def test_a_new_trainer_knows_what_the_stored_games_say(tmp_path: Path) -> None:
     store.commit([entry(record) for record in played_on(25)])
     reader = StoreReader(tmp_path / "games.db")
     assert resign_threshold(SETTINGS, GAME, reader, store.newest).threshold == -0.75
-    few = dataclasses.replace(SETTINGS, resign_play_on=1.0)
+    few = varied(SETTINGS, play_on=1.0)
     assert resign_threshold(few, GAME, reader, store.newest).as_dict()["played_on"] == 25
-    off = dataclasses.replace(SETTINGS, resign_value=0.0)
+    off = varied(SETTINGS, value=0.0)
     assert resign_threshold(off, GAME, reader, store.newest).as_dict() == {}
     reader.close()
     store.close()

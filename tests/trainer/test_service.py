@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 import torch
+from changed_settings import self_play, varied
 from fake_server import TIMEOUT, FakeServer, welcome
 
 from bench.random_games import random_game
@@ -19,7 +20,6 @@ from games import get_game
 from net.weights import from_bytes
 from protocol.messages import PROTOCOL_VERSION, Hello, Welcome
 from protocol.rounds import uid_of
-from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop, first_cause
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
@@ -36,11 +36,11 @@ def a_server_and_trainer(
     tmp_path: Path, welcomed: Welcome, **changes: object
 ) -> tuple[FakeServer, service.Service]:
     port = find_base_port(7600)
-    config = TrainerConfig(
+    config = varied(TrainerConfig(),
         server=f"127.0.0.1:{port}", runs=str(tmp_path), device="cpu", cpu_threads=1,
-        batch=32, min_positions=100, window_positions=5000, publish_steps=5,
+        batch=32, min_positions=100, positions=5000, steps=5,
     )  # fmt: skip
-    config = dataclasses.replace(config, **changes)  # type: ignore[arg-type]
+    config = varied(config, **changes)  # type: ignore[arg-type]
     hello = Hello(PROTOCOL_VERSION, "trainer", "test")
     return FakeServer(port, welcomed), service.Service(config, hello)
 
@@ -121,7 +121,7 @@ def test_a_clean_stop_publishes_the_network_as_it_then_is(
 
     async def scenario() -> FakeServer:
         server, trainer = a_server_and_trainer(
-            tmp_path, welcome(), publish_steps=10**6, publish_seconds=1e6, samples_per_position=3.0
+            tmp_path, welcome(), steps=10**6, seconds=1e6, per_position=3.0
         )
         stop = Stop()
         async with asyncio.TaskGroup() as group:
@@ -141,7 +141,7 @@ def test_a_clean_stop_publishes_the_network_as_it_then_is(
     assert (offer.version, len(server.files[offer.sha256])) == (8, offer.size)
     assert offer.step == json.loads((folder / "figures.json").read_text())["step"]
     settings = tomllib.loads((folder / "trainer.toml").read_text())
-    assert (settings["batch"], settings["samples_per_position"]) == (32, 3.0)
+    assert (settings["optimizer"]["batch"], settings["samples"]["per_position"]) == (32, 3.0)
 
 
 def end_of_trainer(tmp_path: Path, **changes: object) -> Fatal:
@@ -171,11 +171,11 @@ def test_a_round_becomes_the_next_version(tmp_path: Path, monkeypatch: pytest.Mo
         dataclasses.replace(random_game(GAME, rng, simulations=20), uid=uid_of(3, number))
         for number in range(40)
     ]
-    rounds = dataclasses.asdict(SelfPlaySettings(simulations=20, round_games=5, seed=3))
+    rounds = dataclasses.asdict(self_play(simulations=20, round_games=5, seed=3))
     welcomed = msgspec.structs.replace(welcome(), self_play=rounds)
 
     async def scenario() -> FakeServer:
-        server, trainer = a_server_and_trainer(tmp_path, welcomed, publish_steps=1)
+        server, trainer = a_server_and_trainer(tmp_path, welcomed, steps=1)
         stop = Stop()
         async with asyncio.TaskGroup() as group:
             group.create_task(trainer.main(stop))
@@ -207,6 +207,6 @@ def test_run_folder_of_another_game_is_refused(tmp_path: Path) -> None:
 
 def test_window_too_small_for_a_game_is_refused(tmp_path: Path) -> None:
     """A window that the longest game would not fit into is refused before any game comes."""
-    fatal = end_of_trainer(tmp_path, window_positions=10, min_positions=5)
+    fatal = end_of_trainer(tmp_path, positions=10, min_positions=5)
     assert fatal.code == Exit.CONFIG
-    assert "--window-positions 10" in str(fatal)
+    assert "--window.positions 10" in str(fatal)

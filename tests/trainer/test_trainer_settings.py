@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from training_runs import games, training
 
+from protocol.settings import changed
 from runtime.exits import Exit, Fatal
-from trainer.config import TrainerConfig
-from trainer.training_loop import recipe_of
+from trainer.config import OptimizerSettings, TrainerConfig
 
 
 def test_network_of_any_size(tmp_path: Path) -> None:
@@ -23,28 +23,27 @@ def test_network_of_any_size(tmp_path: Path) -> None:
     assert caught.value.code == Exit.CONFIG
 
 
-def test_settings_over_the_recipe() -> None:
+def test_settings_over_those_of_the_optimizer() -> None:
     """What is not set comes from the preset; a 0 that means something is kept."""
-    recipe = recipe_of(TrainerConfig(optimizer="adamw", lr=0.01, grad_clip=0.0))
-    assert (recipe.batch, recipe.lr, recipe.grad_clip, recipe.warmup_steps) == (256, 0.01, 0.0, 30)
-    alphazero = recipe_of(TrainerConfig(optimizer="alphazero"))
-    assert (alphazero.batch, alphazero.policy_loss) == (4096, "legal")
-    assert recipe_of(TrainerConfig(policy_loss="all")).policy_loss == "all"
+    adamw = OptimizerSettings("adamw", lr=0.01, grad_clip=0.0).filled_in()
+    assert (adamw.batch, adamw.lr, adamw.grad_clip, adamw.warmup_steps) == (256, 0.01, 0.0, 30)
+    alphazero = OptimizerSettings("alphazero").filled_in()
+    assert (alphazero.batch, alphazero.filled_in()) == (4096, alphazero)
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("value_q_share", 1.1), ("capped_value_weight", -0.1), ("window_beta", 2.0), ("window_alpha", 0.0),
-        ("window_min", 0), ("ema", 1.0), ("held_out", 0.9), ("cosine_steps", -1), ("surprise_share", -0.1),
-        ("win_discount", 0.0), ("win_discount", 1.01), ("moves_left_weight", -1.0),
-        ("soft_policy_weight", -1.0),
+        ("loss.value_q_share", 1.1), ("loss.capped_value_weight", -0.1), ("window.growth_min", 0),
+        ("optimizer.ema", 1.0), ("samples.held_out", 0.9), ("optimizer.cosine_steps", -1),
+        ("samples.surprise_share", -0.1), ("samples.per_position", 0.0), ("loss.win_discount", 0.0),
+        ("loss.win_discount", 1.01), ("loss.moves_left_weight", -1.0), ("loss.soft_policy_weight", -1.0),
     ],
 )  # fmt: skip
 def test_setting_out_of_range_is_named(name: str, value: float) -> None:
     """A setting that makes no sense ends the trainer before anything is begun, with its name."""
     with pytest.raises(Fatal, match=f"--{name.replace('_', '-')} must") as caught:
-        TrainerConfig(**{name: value}).check()  # type: ignore[arg-type]
+        changed(TrainerConfig(), {name: value}).check()
     assert caught.value.code == Exit.CONFIG
 
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from changed_settings import varied
 from unsearched import without_policy
 
 from bench.random_games import random_game
@@ -17,8 +18,9 @@ from net.architectures.registry import build, named
 from net.architectures.residual import Residual
 from net.architectures.sizes import Architecture, ValueHeadKind
 from net.planes import PlaneShape, features_tensor, unpack
+from trainer.config import LossSettings, OptimizerSettings, TrainerConfig
 from trainer.loss import Targets, losses, outcome_targets, value_loss, value_targets, values_of
-from trainer.optimizers import RECIPES, make_optimizer
+from trainer.optimizers import learning_rate, make_optimizer
 from trainer.probes import correlation
 from trainer.sampler import Sampler
 from trainer.samples import Samples
@@ -115,9 +117,9 @@ def test_ply_without_a_search_keeps_the_faded_outcome() -> None:
 def test_trained_value_is_the_discounted_outcome(value_head: ValueHeadKind) -> None:
     """Shown one batch again and again, the head says win minus loss of discount^k times the outcome."""
     torch.manual_seed(2)
-    recipe = dataclasses.replace(RECIPES["adamw"], lr=0.01, warmup_steps=10, win_discount=0.8)
+    recipe = varied(TrainerConfig(), lr=0.01, warmup_steps=10, win_discount=0.8)
     net = dataclasses.replace(NET, value_head=value_head)
-    learner = TrainStep(GAME, 1, build(net, GAME, 1), recipe, torch.device("cpu"))
+    learner = TrainStep(GAME, 1, build(net, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
     samples = distinct(some_samples(16))
     for _ in range(200):
         learner.train(samples)
@@ -148,8 +150,8 @@ def test_soft_and_weighted_value_targets(value_outputs: int) -> None:
 def test_capped_games_weigh_less_in_the_step_not_in_the_figure() -> None:
     """With weight 0 a batch of capped games leaves the value head alone (but for its decay)."""
     torch.manual_seed(3)
-    recipe = dataclasses.replace(RECIPES["adamw"], capped_value_weight=0.0, weight_decay=0.0)
-    learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+    recipe = varied(TrainerConfig(), capped_value_weight=0.0, weight_decay=0.0)
+    learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
     samples = some_samples(16)
     before = learner.network.value.out.weight.clone()
     learner.train(samples._replace(capped=np.ones(16, np.uint8)))
@@ -176,7 +178,9 @@ def test_a_value_is_win_minus_loss(value_outputs: int) -> None:
 def test_held_out_figures_are_of_the_values() -> None:
     """Their spread, and their correlation with whatever the game counts on the board."""
     torch.manual_seed(3)
-    learner = TrainStep(GAME, 1, build(NET, GAME, 1), RECIPES["adamw"], torch.device("cpu"))
+    learner = TrainStep(
+        GAME, 1, build(NET, GAME, 1), OptimizerSettings(), LossSettings(), torch.device("cpu")
+    )
     samples = some_samples(40)
     values = learner.values(samples.packed_features)
     assert (np.abs(values) <= 1).all()
@@ -242,8 +246,8 @@ def test_batch_without_policy_targets_trains_the_value_only() -> None:
 def test_one_batch_is_learnt_by_heart(net: Architecture, form: str) -> None:
     """Shown the same samples again and again, the network comes down to the entropy of the visits."""
     torch.manual_seed(2)
-    recipe = dataclasses.replace(RECIPES["adamw"], lr=0.01, warmup_steps=10, policy_loss=form)
-    learner = TrainStep(GAME, 1, build(net, GAME, 1), recipe, torch.device("cpu"))
+    recipe = varied(TrainerConfig(), lr=0.01, warmup_steps=10, policy_loss=form)
+    learner = TrainStep(GAME, 1, build(net, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
     samples = distinct(some_samples(16))
     figures = by_heart(learner, samples, 200)
     assert figures.policy_loss - figures.policy_entropy < 0.05
@@ -279,18 +283,21 @@ def distinct(samples: Samples) -> Samples:
     )
 
 
-def test_rates_of_the_two_recipes() -> None:
+def test_rates_of_the_two_optimizers() -> None:
     """AdamW warms up; AlphaZero's rate drops where the paper says."""
-    adamw, alphazero = RECIPES["adamw"], RECIPES["alphazero"]
-    assert [adamw.rate(step) for step in (0, 14, 29, 10**6)] == pytest.approx([1e-3 / 30, 5e-4, 1e-3, 1e-3])
+    adamw, alphazero = (OptimizerSettings(kind).filled_in() for kind in ("adamw", "alphazero"))
+    rates = [learning_rate(adamw, step) for step in (0, 14, 29, 10**6)]
+    assert rates == pytest.approx([1e-3 / 30, 5e-4, 1e-3, 1e-3])
     steps = (0, 99_999, 100_000, 300_000, 500_000)
-    assert [alphazero.rate(step) for step in steps] == pytest.approx([0.2, 0.2, 0.02, 0.002, 0.0002])
+    assert [learning_rate(alphazero, step) for step in steps] == pytest.approx(
+        [0.2, 0.2, 0.02, 0.002, 0.0002]
+    )
 
 
 def test_cosine_falls_to_a_tenth_and_stays() -> None:
     """Half way it stands in the middle, after warming up as ever."""
-    recipe = dataclasses.replace(RECIPES["adamw"], lr=1.0, cosine_steps=1000)
-    rates = [recipe.rate(step) for step in (0, 500, 1000, 10**6)]
+    settings = OptimizerSettings(lr=1.0, cosine_steps=1000).filled_in()
+    rates = [learning_rate(settings, step) for step in (0, 500, 1000, 10**6)]
     assert rates == pytest.approx([1 / 30, 0.55, 0.1, 0.1], rel=1e-4)
 
 
@@ -298,8 +305,11 @@ def test_average_is_the_weighted_mean_of_all_steps() -> None:
     """Weights and running statistics follow by 1 - decay a step, faster in the first steps; the network
     being trained does not notice."""
     torch.manual_seed(4)
-    recipes = [dataclasses.replace(RECIPES["adamw"], ema=decay) for decay in (0.5, 0.0)]
-    one, plain = (TrainStep(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu")) for recipe in recipes)
+    recipes = [varied(TrainerConfig(), ema=decay) for decay in (0.5, 0.0)]
+    one, plain = (
+        TrainStep(GAME, 1, build(NET, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
+        for recipe in recipes
+    )
     plain.network.load_state_dict(one.network.state_dict())
     expected = {name: tensor.clone().double() for name, tensor in one.network.state_dict().items()}
     samples = some_samples(16)
@@ -319,8 +329,8 @@ def test_average_is_the_weighted_mean_of_all_steps() -> None:
 def test_averaged_normalisation_is_as_good_as_measured_anew() -> None:
     """The averaged network loses nothing against itself with running statistics measured on the samples."""
     torch.manual_seed(5)
-    recipe = dataclasses.replace(RECIPES["adamw"], ema=0.95)
-    learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+    recipe = varied(TrainerConfig(), ema=0.95)
+    learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
     window, sampler, rng = Window(GAME, 2000), Sampler(GAME, 1), np.random.default_rng(6)
     for _ in range(200):
         window.add(random_game(GAME, rng, simulations=50))
@@ -342,10 +352,10 @@ def test_averaged_normalisation_is_as_good_as_measured_anew() -> None:
 def test_adamw_decays_filters_only() -> None:
     """Biases and normalisation are not pulled to zero by AdamW; AlphaZero's SGD decays everything."""
     network = build(NET, GAME, 1)
-    decayed, free = make_optimizer(RECIPES["adamw"], network).param_groups
+    decayed, free = make_optimizer(OptimizerSettings().filled_in(), network).param_groups
     assert all(parameter.dim() >= 2 for parameter in decayed["params"])
     assert free["weight_decay"] == 0
-    (group,) = make_optimizer(RECIPES["alphazero"], network).param_groups
+    (group,) = make_optimizer(OptimizerSettings("alphazero").filled_in(), network).param_groups
     assert (group["weight_decay"], group["momentum"]) == (2e-4, 0.9)
 
 
@@ -355,8 +365,8 @@ def test_half_numbers_change_the_losses_by_a_hair() -> None:
     found = []
     for precision in ("float32", "bfloat16"):
         torch.manual_seed(3)
-        recipe = dataclasses.replace(RECIPES["adamw"], precision=precision, warmup_steps=0)
-        learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe, torch.device("cpu"))
+        recipe = varied(TrainerConfig(), precision=precision, warmup_steps=0)
+        learner = TrainStep(GAME, 1, build(NET, GAME, 1), recipe.optimizer, recipe.loss, torch.device("cpu"))
         by_heart(learner, samples, 20)
         assert {tensor.dtype for tensor in learner.network.parameters()} == {torch.float32}
         found.append(learner.evaluate(samples))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from changed_settings import varied
 from games_runs import entry
 
 from bench.random_games import random_game
@@ -26,11 +27,18 @@ torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
 SEED, ROUND = 7, 20
-PLAIN = TrainerConfig(
-    net="1x8", batch=32, min_positions=150, window_positions=300, device="cpu", cpu_threads=1, held_out=0.2
+PLAIN = varied(
+    TrainerConfig(),
+    net="1x8",
+    batch=32,
+    min_positions=150,
+    positions=300,
+    device="cpu",
+    cpu_threads=1,
+    held_out=0.2,
 )
-EVERYTHING = dataclasses.replace(
-    PLAIN, ema=0.9, window_growth=True, window_min=60, cosine_steps=20, value_q_share=0.3, win_discount=0.9,
+EVERYTHING = varied(
+    PLAIN, ema=0.9, growth=True, growth_min=60, cosine_steps=20, value_q_share=0.3, win_discount=0.9,
     capped_value_weight=0.25, moves_left_weight=0.1, soft_policy_weight=1.0,
 )  # fmt: skip
 
@@ -119,7 +127,7 @@ def test_round_begins_when_it_is_complete(tmp_path: Path) -> None:
 
 def test_round_without_a_step_still_makes_a_version(tmp_path: Path) -> None:
     """While the window is too small for steps, the next round is played by the same network."""
-    one = Trainer(dataclasses.replace(PLAIN, min_positions=300), tmp_path / "a")
+    one = Trainer(varied(PLAIN, min_positions=300), tmp_path / "a")
     put(one.store, games(1))
     turn = one.training.turn([], 0, 0)
     assert (turn.step, turn.version) == (0, 1)

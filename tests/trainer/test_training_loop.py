@@ -20,7 +20,7 @@ from trainer import checkpoint
 SETTINGS: dict[str, dict[str, object]] = {
     "as published": {},
     "everything": {
-        "ema": 0.9, "held_out": 0.1, "window_growth": True, "window_min": 60, "cosine_steps": 8,
+        "ema": 0.9, "held_out": 0.1, "growth": True, "growth_min": 60, "cosine_steps": 8,
         "value_q_share": 0.3, "capped_value_weight": 0.25, "win_discount": 0.98, "surprise_share": 0.5,
         "moves_left_weight": 0.1, "soft_policy_weight": 1.0,
     },
@@ -140,7 +140,7 @@ def test_loss_that_is_no_number_ends_the_trainer(tmp_path: Path) -> None:
     """Training that has run away ends with a message that says what to change, before weights go out."""
     one = training(tmp_path / "a")
     torch.nn.init.constant_(one._train_step.network.value.out.bias, float("nan"))
-    with pytest.raises(Fatal, match="smaller --lr"):
+    with pytest.raises(Fatal, match=r"smaller --optimizer\.lr"):
         one.turn(games(55), 55, 400)
     with pytest.raises(Fatal, match="not finite"):
         one.publish(0)
@@ -151,7 +151,7 @@ def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
     asking for it changes nothing."""
     path = stored(tmp_path, games(400))
     one, again, none = (
-        training(tmp_path / name, held_out=share, window_positions=5000)
+        training(tmp_path / name, held_out=share, positions=5000)
         for name, share in (("a", 0.25), ("b", 0.25), ("c", 0.0))
     )
     for each in (one, again, none):
@@ -170,7 +170,7 @@ def test_held_out_games_are_never_trained_on(tmp_path: Path) -> None:
 
 def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) -> None:
     """Outcomes drawn at random can be learnt by heart only: the training loss falls, that of others not."""
-    one = training(tmp_path / "a", held_out=0.5, lr=0.005, window_positions=5000, symmetric="off")
+    one = training(tmp_path / "a", held_out=0.5, lr=0.005, positions=5000, symmetric="off")
     fill(one, stored(tmp_path, games(100)), 100)
     before = one.held_out()
     for _ in range(300):
@@ -187,7 +187,7 @@ def test_held_out_loss_rises_when_the_window_is_learnt_by_heart(tmp_path: Path) 
 
 def test_figures_of_the_network(tmp_path: Path) -> None:
     """Held-out values and their spread, known positions, weights; asking changes nothing."""
-    one = training(tmp_path / "a", held_out=0.5, window_positions=5000)
+    one = training(tmp_path / "a", held_out=0.5, positions=5000)
     fill(one, stored(tmp_path, games(100)), 100)
     turn = one.turn([], 100, 0)
     parameters = list(one._train_step.network.parameters())
@@ -205,7 +205,7 @@ def test_figures_of_the_network(tmp_path: Path) -> None:
 
 def test_growing_window_draws_from_the_newest(tmp_path: Path) -> None:
     """Steps draw from as many positions as the growth says, within what the window holds."""
-    grown = {"window_growth": True, "window_min": 50, "held_out": 0.0, "window_positions": 1000}
+    grown = {"growth": True, "growth_min": 50, "held_out": 0.0, "positions": 1000}
     one = training(tmp_path / "a", **grown)
     assert one.turn(games(100), 100, 400).window_positions == int(50 * (1 + 0.4 * (8**0.75 - 1) / 0.75))
     assert training(tmp_path / "b", **grown).turn(games(10), 10, 10**6).window_positions < 100

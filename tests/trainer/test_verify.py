@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from changed_settings import self_play, varied
 from hypothesis import given
 from hypothesis import strategies as st
 from mutations import MUTATIONS, Mutation, repeated_action, with_entry
@@ -16,10 +17,9 @@ from bench.random_games import random_game
 from games import get_game
 from protocol.errors import Code
 from protocol.records import GameRecord
-from protocol.settings import SelfPlaySettings
 from trainer.verify import Expected, Verifier
 
-SETTINGS = SelfPlaySettings(simulations=100)
+SETTINGS = self_play(simulations=100)
 NEWEST = 5
 
 GAMES = {name: get_game(name) for name in ("tic_tac_toe", "connect_four", TWICE)}
@@ -27,7 +27,7 @@ VERIFIERS = {name: Verifier(game) for name, game in GAMES.items()}
 
 
 def expected(name: str, **settings: object) -> Expected:
-    return Expected.of(dataclasses.replace(SETTINGS, **settings), GAMES[name])  # type: ignore[arg-type]
+    return Expected.of(varied(SETTINGS, **settings), GAMES[name])  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=sorted(GAMES))
@@ -145,7 +145,7 @@ def improved(shares: dict[int, int], next_visits: int = 100) -> GameRecord:
 def test_shares_of_an_improved_policy_have_a_sum_of_their_own(first: dict[int, int]) -> None:
     """Whether the action played has a share or not."""
     record, total = improved(first), sum(first.values())
-    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", root="gumbel"), NEWEST)
+    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", selection="gumbel"), NEWEST)
     assert (rejection and rejection.code) == naive_verdict(GAMES["connect_four"], record)
     reason = f"bad_visits: ply 0: {total} visits in all; expected 10000 shares of an improved policy"
     assert (rejection and str(rejection)) == (None if total == 10_000 else reason)
@@ -154,7 +154,7 @@ def test_shares_of_an_improved_policy_have_a_sum_of_their_own(first: dict[int, i
 def test_nothing_is_kept_of_shares() -> None:
     """They were no visits: the next ply is bounded as if it were the first."""
     record = improved({int(improved({0: 10_000}).actions[0]): 10_000}, next_visits=101)
-    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", root="gumbel"), NEWEST)
+    rejection = VERIFIERS["connect_four"].check(record, expected("connect_four", selection="gumbel"), NEWEST)
     assert naive_verdict(GAMES["connect_four"], record) == "bad_visits"
     assert "ply 1: 101 visits in all; expected at most 100" in str(rejection)
 
@@ -162,7 +162,9 @@ def test_nothing_is_kept_of_shares() -> None:
 def test_improved_policies_belong_to_runs_that_ask_for_them() -> None:
     """A run that learns from visit counts refuses them; one that learns from both takes visit counts."""
     record = random_game(GAMES["connect_four"], np.random.default_rng(9))
-    assert VERIFIERS["connect_four"].check(record, expected("connect_four", root="gumbel"), NEWEST) is None
+    assert (
+        VERIFIERS["connect_four"].check(record, expected("connect_four", selection="gumbel"), NEWEST) is None
+    )
     changed = with_visits(record, 0, {int(record.actions[0]): 10_000}, flag=3)
     rejection = VERIFIERS["connect_four"].check(changed, expected("connect_four"), NEWEST)
     assert rejection is not None
@@ -221,7 +223,7 @@ def test_pruned_targets_belong_to_runs_that_ask_for_them(settings: dict[str, obj
 def test_start_that_cannot_be_read(name: str) -> None:
     """A start position that is no position is refused, even if the settings ask for it."""
     record = dataclasses.replace(random_game(GAMES[name], np.random.default_rng(4)), start="?!")
-    rejection = VERIFIERS[name].check(record, expected(name, start="?!"), NEWEST)
+    rejection = VERIFIERS[name].check(record, expected(name, position="?!"), NEWEST)
     assert rejection is not None
     assert rejection.code == Code.BAD_START
 

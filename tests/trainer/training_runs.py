@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
 import torch
+from changed_settings import varied
 from games_runs import entry
 
 from bench.random_games import random_game
@@ -21,21 +21,22 @@ from trainer.training_loop import TrainingLoop, Turn
 torch.set_num_threads(1)
 
 GAME = get_game("tic_tac_toe")
-CONFIG = TrainerConfig(
+CONFIG = varied(
+    TrainerConfig(),
     net="tiny",
     batch=32,
     min_positions=50,
-    window_positions=200,
+    positions=200,
     device="cpu",
     cpu_threads=1,
     held_out=0.0,
-    samples_per_position=2.0,
+    per_position=2.0,
 )
 
 
 def training(folder: Path, **changes: object) -> TrainingLoop:
     folder.mkdir(exist_ok=True)
-    return TrainingLoop(dataclasses.replace(CONFIG, **changes), GAME, 1, "tiny", folder)  # type: ignore[arg-type]
+    return TrainingLoop(varied(CONFIG, **changes), GAME, 1, "tiny", folder)  # type: ignore[arg-type]
 
 
 def games(count: int, seed: int = 0) -> list[GameRecord]:

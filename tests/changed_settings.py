@@ -1,0 +1,31 @@
+"""For tests: nested settings by the names of their fields, which are different ones in all groups."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeVar
+
+from protocol.settings import SelfPlaySettings, changed
+
+T = TypeVar("T")
+
+
+def paths(settings: Any, prefix: str = "") -> dict[str, str]:
+    """The path of each field by its name: `c_init` is "search.c_init"."""
+    found: dict[str, str] = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        inner = paths(value, f"{prefix}{field.name}.") if dataclasses.is_dataclass(value) else {}
+        found = inner | found | {field.name: prefix + field.name}
+    return found
+
+
+def varied(settings: T, **changes: Any) -> T:
+    """`settings` with some others."""
+    known = paths(settings)
+    return changed(settings, {known[name]: value for name, value in changes.items()})
+
+
+def self_play(**changes: Any) -> SelfPlaySettings:
+    """The defaults with some others."""
+    return varied(SelfPlaySettings(), **changes)
