@@ -45,8 +45,9 @@ class Processes:
         )  # fmt: skip
         self._start(
             "trainer", *both, "--server", f"127.0.0.1:{self._port}", "--device", "cpu", "--cpu-threads", "1",
-            "--batch", "32", "--min-positions", "200", "--window-positions", "1000", "--ema", "0.9",
-            "--checkpoint-seconds", "0.2", "--keep-checkpoints", "2",
+            "--optimizer.batch", "32", "--window.min-positions", "200", "--window.positions", "1000",
+            "--optimizer.ema", "0.9",
+            "--publishing.checkpoint-seconds", "0.2", "--publishing.keep-checkpoints", "2",
         )  # fmt: skip
 
     def _start(self, module: str, *arguments: str) -> None:

@@ -13,7 +13,8 @@ def network_curves(history: History) -> list[tuple[str, str, Curves, str]]:
     return [
         (
             "Weight norm",
-            "Of all weights. If it rises without end, each step counts for less: a larger --weight-decay.",
+            "Of all weights. If it rises without end, each step counts for less: a larger "
+            "--optimizer.weight-decay.",
             {"weight norm": curve("trainer/weight_norm")},
             "norm",
         ),

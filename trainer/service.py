@@ -228,7 +228,7 @@ class Service:
                 if self._is_filled:
                     self._fresh.extend(result.games)
                 if result.old:
-                    text = f"{result.old} games are stored but not trained on: see --stale-versions"
+                    text = f"{result.old} games are stored but not trained on: see --samples.stale-versions"
                     self._warn.warning("old games", text, time.monotonic())
                 watch.on_games(result.games, 0 if self._gated else self._weights.server_version)
                 self._last_seq = result.last_seq

@@ -188,7 +188,7 @@ class TrainingLoop:
         figures = self._train_step.figures()
         if figures is not None and not all(math.isfinite(figure) for figure in figures if figure is not None):
             raise Fatal(
-                f"the loss is not finite at step {self.step}; start again with a smaller --lr "
+                f"the loss is not finite at step {self.step}; start again with a smaller --optimizer.lr "
                 "(training goes on from the last checkpoint)",
                 Exit.INTERNAL,
             )

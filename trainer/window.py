@@ -186,7 +186,7 @@ class Window:
         if plies > self.capacity or visits > len(self.rings.visit_count):
             raise ValueError(
                 f"a game of {plies} plies and {visits} visits does not fit into a window of "
-                f"{self.capacity} positions; choose a larger --window-positions"
+                f"{self.capacity} positions; choose a larger --window.positions"
             )
         self._make_room(plies, visits)
         self._write_columns(record)
