@@ -38,8 +38,8 @@ GAME = replace(
 )
 
 
-def settings_for(names: str, share: float, **changes: object) -> SelfPlaySettings:
-    settings = self_play(simulations=8, generator=names, share=share)
+def settings_for(names: str, often: float, **changes: object) -> SelfPlaySettings:
+    settings = self_play(simulations=8, generator=names, share=often)
     return resolve(varied(settings, **changes), GAME)  # type: ignore[arg-type]
 
 
