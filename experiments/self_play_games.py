@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from games import get_game
-from protocol.records import BadRecord
 from runtime.runs import RunFolder
-from store.games_file import GamesFile, Range
-from store.rows import Damaged, Stored
+from store.reader import Range, StoreReader
+from store.rows import Stored
 
 SPANS = 10
 
@@ -35,25 +34,12 @@ def spans(folder: RunFolder) -> list[Span]:
 
     Games from other starts (won endgames, say) are left out: they would flatter the share of decisive ones.
     """
-    file = GamesFile(folder.games)
-    try:
-        games = list(_from_the_usual_start(file))
-    finally:
-        file.close()
+    with closing(StoreReader(folder.games)) as reader:
+        sound = reader.sound(get_game(reader.game), Range())
+        games = [stored for stored, record in sound if record.start == ""]
     size = max(1, -(-len(games) // SPANS))
     began = games[0].received_at if games else 0.0
     return [_span(games[first : first + size], began) for first in range(0, len(games), size)]
-
-
-def _from_the_usual_start(file: GamesFile) -> Iterator[Stored]:
-    """Damaged games are left out, and named in the log."""
-    game, damaged = get_game(file.game), Damaged()
-    for stored in file.games(Range(), with_data=True):
-        try:
-            if stored.record(game).start == "":
-                yield stored
-        except BadRecord as error:
-            damaged.note(stored, error)
 
 
 def _span(games: list[Stored], began: float) -> Span:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from store.games_file import GamesFile
+from store.reader import StoreReader
 
 BINS = 24
 """Bins on an axis, about; twice as many at the very most."""
@@ -61,7 +61,7 @@ class Binned:
         return next((i for i, one in enumerate(self.bins) if version <= one.last), len(self.bins) - 1)
 
 
-def read_bins(games: GamesFile, most: int = BINS) -> Binned:
+def read_bins(games: StoreReader, most: int = BINS) -> Binned:
     """Games that come while it reads may be in some counts and not in others."""
     rows = games.query("SELECT version_max, count(*), min(seq), max(seq) FROM games GROUP BY version_max")
     bins = merged([Bin(v, v, int(low), int(high), int(n)) for v, n, low, high in rows], most)
@@ -96,7 +96,7 @@ def first_games(rows: Sequence[tuple[int, int]]) -> dict[int, int]:
     return dict(sorted(found.items()))
 
 
-def _count(games: GamesFile, binned: Binned) -> None:
+def _count(games: StoreReader, binned: Binned) -> None:
     rows = games.query(
         "SELECT version_max, outcome, reason, plies, count(*) FROM games "
         "GROUP BY version_max, outcome, reason, plies"

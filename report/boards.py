@@ -13,7 +13,7 @@ from protocol.records import BadRecord
 from report.drawing import svg_uri
 from report.games.listing import RESULTS, versions
 from report.games.plies import plies
-from store.games_file import GamesFile
+from store.reader import StoreReader
 from store.rows import Stored
 
 PICTURES = 3
@@ -32,9 +32,9 @@ class Shown:
     """(caption, HTML)"""
 
 
-def sample_games(games: GamesFile) -> list[Shown]:
+def sample_games(games: StoreReader) -> list[Shown]:
     """Damaged games are left out."""
-    low, high = games.query("SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM games")[0]
+    low, high = games.span()
     wanted = sorted({low, (low + high) // 2, high}) if high else []
     names = {low: "first", high: "newest"}
     game, found = get_game(games.game), []

@@ -19,7 +19,7 @@ from report.ratings import Rated, read_ratings
 from report.sampling import Sample, take_sample
 from runtime.exits import Fatal
 from runtime.runs import RunFolder
-from store.games_file import GamesFile, Range
+from store.reader import Range, StoreReader
 
 MOMENTS = 100
 """Points of the games an hour."""
@@ -48,7 +48,7 @@ class Report:
     alerts: list[Alert]
 
 
-def collect(run: RunFolder, games: GamesFile, per_bin: int) -> Report:
+def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
     """Everything; at most `per_bin` games a bin of versions are read whole."""
     history = read_history(run)
     binned = read_bins(games)
@@ -63,7 +63,7 @@ def collect(run: RunFolder, games: GamesFile, per_bin: int) -> Report:
     )  # fmt: skip
 
 
-def _about(run: RunFolder, games: GamesFile) -> dict[str, Any]:
+def _about(run: RunFolder, games: StoreReader) -> dict[str, Any]:
     """A report is for runs that went wrong, too: without run.json there is still the store."""
     try:
         return run.describe()
@@ -78,18 +78,18 @@ def _settings(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _lag(run: RunFolder, games: GamesFile) -> float | None:
+def _lag(run: RunFolder, games: StoreReader) -> float | None:
     """Weights versions that the newest games are behind the newest weights; None without weights or games."""
     try:
         newest = int(json.loads((run.weights / "current.json").read_bytes())["version"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    played = [one.version_max for one in games.games(Range(newest=NEWEST_GAMES), with_data=False)]
+    played = [one.version_max for one in games.rows(Range(newest=NEWEST_GAMES), with_data=False)]
     return max(0.0, newest - statistics.median(played)) if len(played) == NEWEST_GAMES else None
 
 
-def _times(games: GamesFile) -> list[tuple[int, float]]:
-    low, high = games.query("SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM games")[0]
+def _times(games: StoreReader) -> list[tuple[int, float]]:
+    low, high = games.span()
     numbers = sorted({low + (high - low) * at // MOMENTS for at in range(MOMENTS + 1)})
     places = ",".join("?" * len(numbers))
     sql = f"SELECT seq, received_at FROM games WHERE seq IN ({places}) ORDER BY seq"

@@ -44,9 +44,9 @@ def main() -> int:
     from report.collecting import collect
     from report.page import page
     from runtime.runs import RunFolder
-    from store.games_file import games_file
+    from store.reader import open_games
 
-    with closing(games_file(config.run, config.runs)) as games:
+    with closing(open_games(config.run, config.runs)) as games:
         folder = games.path.resolve().parent
         report = collect(RunFolder(folder.parent, folder.name), games, config.games)
     out = config.out or folder / "report.html"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,8 +15,7 @@ from games.movers import Movers, Signs
 from games.spec import Game
 from protocol.records import BadRecord, GameRecord
 from report.bins import Binned
-from store.games_file import PAGE, GamesFile
-from store.rows import Stored
+from store.reader import StoreReader
 
 VALUE_BINS = 20
 """Bins of the root value over [-1, 1]."""
@@ -78,12 +76,12 @@ def opening_plies(game: Game) -> int:
     return min(OPENING_PLIES, game.max_plies // 2)
 
 
-def take_sample(games: GamesFile, binned: Binned, most: int) -> Sample:
+def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
     """At most `most` games a bin are read, a page at a time."""
     game = get_game(games.game)
     movers_of, plies = Movers(game), opening_plies(game)
     sums, damaged = [Sampled() for _ in binned.bins], 0
-    for stored in _read(games, _chosen(binned, most)):
+    for stored in games.numbered(_chosen(binned, most)):
         one = sums[binned.of_version(stored.version_max)]
         if one.games >= most:
             continue
@@ -104,11 +102,6 @@ def _chosen(binned: Binned, most: int) -> list[int]:
         one.low + (one.high - one.low) * at // max(1, most - 1) for one in binned.bins for at in range(most)
     }
     return sorted(wanted)
-
-
-def _read(games: GamesFile, numbers: list[int]) -> Iterator[Stored]:
-    for begin in range(0, len(numbers), PAGE):
-        yield from games.numbered(numbers[begin : begin + PAGE])
 
 
 def add(sums: Sampled, record: GameRecord, movers: Signs, plies: int) -> None:

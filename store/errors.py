@@ -1,4 +1,5 @@
-"""Which errors of SQLite say that the file is damaged, and which only that it cannot be used at the moment.
+"""Which errors of SQLite say that the file is damaged, which only that it cannot be used at the moment, and
+what to say of them.
 
 After the latter nothing has been stored, the games stay in the spools, and the same commit is tried again.
 Any other error (https://sqlite.org/rescode.html) means that the file is not the one we wrote, or that our
@@ -7,7 +8,13 @@ own statements are wrong: going on would not help.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import apsw
+
+from runtime.exits import Exit, Fatal
 
 NO_DAMAGE: tuple[type[Exception], ...] = (
     apsw.FullError,  # the disk is full
@@ -25,3 +32,38 @@ NO_DAMAGE: tuple[type[Exception], ...] = (
     apsw.AbortError,  # rolled back or interrupted by another statement or thread of ours
     apsw.InterruptError,
 )
+DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeError)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Around every use of the database: what SQLite says becomes a Fatal with advice."""
+    try:
+        yield
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> Fatal:
+    """What to say and to do: a damaged file is BAD_DATA, what may pass (a lock, a full disk) is DISK."""
+    if isinstance(error, DAMAGE):
+        return damaged(path, error)
+    if isinstance(error, apsw.SQLError):
+        return Fatal(f"{path} is no store of games: {error}. Name the folder of a run.", Exit.BAD_DATA)
+    return Fatal(
+        f"cannot read the games in {path}: {error}. Check that the file is there, that you may read it, and "
+        "that no other program holds it.",
+        Exit.DISK,
+    )
+
+
+def damaged(path: Path, error: Exception) -> Fatal:
+    """The file is not what was written to it: how to save what is left."""
+    return Fatal(
+        f"the games in {path} are damaged: {error}. End what uses the file and keep a copy of it. "
+        f"`python -m apsw {path} REINDEX` mends indexes that lost entries. Where that fails, "
+        f"`python -m apsw {path} .dump | python -m apsw NEW.db` saves every game that can still be read, "
+        "with new indexes; put NEW.db in its place. Else restore a backup, or move the file away: then a "
+        "new one is begun, and clients keep the games that were not acknowledged.",
+        Exit.BAD_DATA,
+    )

@@ -1,39 +1,101 @@
-"""Reading the games of a run, beside a trainer that writes: in order of arrival or by uid."""
+"""Reading the games of a run, beside a trainer that writes: a range of numbers, the newest, or by uid.
+
+The file is opened read-only and read in pages, each a short transaction of its own: a reader never blocks the
+writer, but one that reads for long would keep SQLite from folding its log back into the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from games.spec import Game
 from protocol.records import BadRecord, GameRecord
-from store.rows import COLUMNS, DATA, Damaged, Stored, reading
+from runtime.exits import Exit, Fatal
+from store.errors import reading
+from store.rows import COLUMNS, DATA, Damaged, Stored
 from store.sqlite import connect
 
-ROWS_AT_A_TIME = 256
-"""Games read in one transaction: while one is open, the write-ahead log cannot begin anew."""
-PAGE = 4096
+PAGE = 256
+"""Games a query."""
+LONG_PAGE = 4096
 """Games a query, where only their length is asked for."""
 
 
-class StoreReader:
-    """Reads stored games in order, beside a running writer. One thread at a time may use it.
+@dataclass(frozen=True)
+class Range:
+    """Games `first .. last` by number, or the `newest` of them; 0 sets no bound."""
 
-    A row that is damaged is left out, named in the log and counted in `damaged`. Raises Fatal (BAD_DATA) when
-    the file itself is.
+    first: int = 0
+    last: int = 0
+    newest: int = 0
+
+
+class StoreReader:
+    """A games.db. One thread at a time may use it. Raises Fatal when the file cannot be read.
+
+    What gives records leaves a damaged row out, names it in the log and counts it in `damaged`.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self.damaged = Damaged()
         with reading(path):
             self._connection = connect(path, read_only=True)
+        found = self.query("SELECT value FROM meta WHERE key = 'game'")
+        if not found:
+            raise Fatal(f"{path} does not say which game it holds: it is no store of games", Exit.BAD_DATA)
+        self.game = str(found[0][0])
+        """Its name."""
+
+    def query(self, sql: str, *arguments: Any) -> list[tuple[Any, ...]]:
+        """All rows of one short query."""
+        with reading(self.path):
+            return list(self._connection.execute(sql, arguments))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    # ---- By number -----------------------------------------------------------------------------------
+
+    def span(self) -> tuple[int, int]:
+        """Numbers of the oldest and the newest game; (0, 0) without games."""
+        ((low, high),) = self.query("SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM games")
+        return int(low), int(high)
+
+    def rows(self, wanted: Range, *, with_data: bool = True) -> Iterator[Stored]:
+        """The games in `wanted`, oldest first, and no newer ones than there are now."""
+        return self._in_order(*self._bounds(wanted), with_data=with_data)
+
+    def sound(self, game: Game, wanted: Range) -> Iterator[tuple[Stored, GameRecord]]:
+        """The same with their records, all whole and of `game`."""
+        return self._whole(game, self.rows(wanted))
+
+    def records(self, game: Game, first: int, last: int) -> Iterator[tuple[int, GameRecord]]:
+        """`(number, record)` of the games `first .. last`, oldest first; all are whole and of `game`."""
+        for stored, record in self._whole(game, self._in_order(first, last, with_data=True)):
+            yield stored.seq, record
+
+    def one(self, seq: int) -> Stored:
+        """A game with its record. Fatal(BAD_DATA) if there is none of that number."""
+        for stored in self.numbered([seq]):
+            return stored
+        ((low, high, count),) = self.query("SELECT min(seq), max(seq), count(*) FROM games")
+        there = f"its {count} games have the numbers {low} to {high}" if count else "it has no games yet"
+        raise Fatal(f"{self.path} has no game {seq}; {there}", Exit.BAD_DATA)
+
+    def numbered(self, numbers: Sequence[int]) -> Iterator[Stored]:
+        """Those of the games that there are, with their records, in the order of `numbers` by pages."""
+        for begin in range(0, len(numbers), PAGE):
+            page = numbers[begin : begin + PAGE]
+            yield from list(self._rows(f"seq IN ({','.join('?' * len(page))}) ORDER BY seq", *page))
 
     def first_of_newest(
         self, positions: int, last: int, counts: Callable[[bytes], bool] = lambda _: True
     ) -> int:
-        """`seq` from which on the games up to `last` hold at least `positions` positions, or 1.
+        """Number from which on the games up to `last` hold at least `positions` positions, or 1.
 
         Only games whose uid `counts` and that are trained on are counted.
         """
@@ -42,8 +104,7 @@ class StoreReader:
             "SELECT seq, CAST(uid AS BLOB), CAST(plies AS INTEGER) FROM games WHERE seq <= ? "
             "ORDER BY seq DESC LIMIT ?"
         )
-        # In pages: a reader that reads for long keeps SQLite from folding its log back into the file.
-        while rows := list(self._rows(sql, last, PAGE)):
+        while rows := self.query(sql, last, LONG_PAGE):
             old = self.old_between(rows[-1][0], last)
             for seq, uid, plies in rows:
                 total += plies if counts(uid) and seq not in old else 0
@@ -52,65 +113,72 @@ class StoreReader:
             last = rows[-1][0] - 1
         return 1
 
-    def games(self, first: int, last: int) -> Iterator[tuple[int, bytes]]:
-        """`(seq, record)` of the games `first .. last`, oldest first; their bytes are those that came."""
-        for stored in self._in_order(first, last):
-            try:
-                yield stored.seq, stored.unpacked()
-            except BadRecord as error:
-                self.damaged.note(stored, error)
-
-    def records(self, game: Game, first: int, last: int) -> Iterator[tuple[int, GameRecord]]:
-        """`(seq, record)` of the games `first .. last`, oldest first; all are whole and of `game`."""
-        for stored in self._in_order(first, last):
-            try:
-                yield stored.seq, stored.record(game)
-            except BadRecord as error:
-                self.damaged.note(stored, error)
-
-    def _in_order(self, first: int, last: int) -> Iterator[Stored]:
-        """No transaction is open between two games, however long the reader takes over them."""
-        page = "seq BETWEEN ? AND ? ORDER BY seq LIMIT ?"
-        while rows := list(self._stored(page, first, last, ROWS_AT_A_TIME)):
-            yield from rows
-            first = rows[-1].seq + 1
-
     def old_between(self, first: int, last: int) -> frozenset[int]:
-        """`seq` of those games among `first .. last` that are not trained on. None in a store of an older
+        """Numbers of those games among `first .. last` that are not trained on. None in a store of an older
         version that no trainer has opened since."""
-        if not list(self._rows("SELECT 1 FROM sqlite_master WHERE name = 'old_games'")):
+        if not self.query("SELECT 1 FROM sqlite_master WHERE name = 'old_games'"):
             return frozenset()
-        rows = self._rows("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", first, last)
+        rows = self.query("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", first, last)
         return frozenset(int(seq) for (seq,) in rows)
+
+    # ---- By uid --------------------------------------------------------------------------------------
 
     def count_between(self, first: bytes, end: bytes) -> int:
         """Games whose uids are from `first` up to but without `end`."""
-        ((count,),) = self._rows("SELECT count(*) FROM games WHERE uid >= ? AND uid < ?", first, end)
+        ((count,),) = self.query("SELECT count(*) FROM games WHERE uid >= ? AND uid < ?", first, end)
         return int(count)
 
     def plies_between(self, first: bytes, end: bytes) -> list[tuple[bytes, int]]:
         """`(uid, plies)` of these games, by uid."""
-        rows = self._rows(
-            "SELECT uid, CAST(plies AS INTEGER) FROM games WHERE uid >= ? AND uid < ? ORDER BY uid",
-            first,
-            end,
-        )
-        return [(bytes(uid), int(plies)) for uid, plies in rows]
+        sql = "SELECT uid, CAST(plies AS INTEGER) FROM games WHERE uid >= ? AND uid < ? ORDER BY uid"
+        return [(bytes(uid), int(plies)) for uid, plies in self.query(sql, first, end)]
 
     def between(self, game: Game, first: bytes, end: bytes) -> Iterator[GameRecord]:
         """The records of these games, by uid; all are whole and of `game`."""
-        for stored in self._stored("uid >= ? AND uid < ? ORDER BY uid", first, end):
+        rows = self._rows("uid >= ? AND uid < ? ORDER BY uid", first, end)
+        return (record for _, record in self._whole(game, rows))
+
+    # ---- Rows ----------------------------------------------------------------------------------------
+
+    def _bounds(self, wanted: Range) -> tuple[int, int]:
+        """Numbers of the first and the last game in `wanted`."""
+        newest = self.span()[1]
+        last = min(wanted.last or newest, newest)
+        first = wanted.first
+        if wanted.newest:
+            sql = "SELECT seq FROM games WHERE seq <= ? ORDER BY seq DESC LIMIT 1 OFFSET ?"
+            before = self.query(sql, last, wanted.newest)
+            first = max(first, int(before[0][0]) + 1 if before else 0)
+        return first, last
+
+    def _in_order(self, first: int, last: int, *, with_data: bool) -> Iterator[Stored]:
+        """No transaction is open between two pages, however long the reader takes over them."""
+        where = "seq BETWEEN ? AND ? ORDER BY seq LIMIT ?"
+        while rows := list(self._rows(where, first, last, PAGE, with_data=with_data)):
+            yield from rows
+            first = rows[-1].seq + 1
+
+    def _rows(self, where: str, *bounds: int | bytes, with_data: bool = True) -> Iterator[Stored]:
+        columns = f"{COLUMNS}, {DATA}" if with_data else COLUMNS
+        with reading(self.path):
+            for row in self._connection.execute(f"SELECT {columns} FROM games WHERE {where}", bounds):
+                yield Stored.of(row)
+
+    def _whole(self, game: Game, rows: Iterable[Stored]) -> Iterator[tuple[Stored, GameRecord]]:
+        for stored in rows:
             try:
-                yield stored.record(game)
+                record = stored.record(game)
             except BadRecord as error:
                 self.damaged.note(stored, error)
+                continue
+            yield stored, record
 
-    def _stored(self, where: str, *bounds: int | bytes) -> Iterator[Stored]:
-        return map(Stored.of, self._rows(f"SELECT {COLUMNS}, {DATA} FROM games WHERE {where}", *bounds))
 
-    def _rows(self, sql: str, *bounds: int | bytes) -> Iterator[Any]:
-        with reading(self._path):
-            yield from self._connection.execute(sql, bounds)
-
-    def close(self) -> None:
-        self._connection.close()
+def open_games(run: str, runs: Path) -> StoreReader:
+    """The games of the run in folder `run`, or called `run` in `runs`. Fatal(BAD_DATA) if there is none."""
+    for folder in (Path(run), runs / run):
+        if (folder / "games.db").is_file():
+            return StoreReader(folder / "games.db")
+    known = sorted(path.parent.name for path in runs.glob("*/games.db"))
+    there = f"{runs} has {', '.join(known)}" if known else f"{runs} has no run with games"
+    raise Fatal(f"no games.db in {run} nor in {runs / run}; {there}", Exit.BAD_DATA)

@@ -1,4 +1,4 @@
-"""Rows of a games.db, checked before anybody uses them, and what to say when the file itself is damaged.
+"""Rows of a games.db, checked before anybody uses them.
 
 A disk may give back other bytes than were written to it, and a file may be edited by hand. Training replays
 records in jitted code, which does not look where an action leads; so no record leaves this module unless its
@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import apsw
 import zstandard
 
 from games.spec import Game
 from protocol.messages import MAX_RECORD
 from protocol.records import BadRecord, GameRecord, check_bounds, from_bytes, sha256
-from runtime.exits import Exit, Fatal
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +32,6 @@ NAMED_IN_LOG = 100
 """Damaged games that are named one by one; later ones are only counted."""
 REMEMBERED = 100_000
 """Damaged games that are told apart, so that one that is read twice counts once."""
-
-_DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, UnicodeDecodeError)
-
 
 _LOCAL = threading.local()
 
@@ -138,37 +131,3 @@ class Damaged:
             log.error("game %d of the store (uid %s) is damaged and left out: %s", stored.seq, uid, error)
         if self.count == NAMED_IN_LOG:
             log.error("further damaged games are only counted; `azplay games RUN verify` names them all")
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Around every use of the database: what SQLite says becomes a Fatal with advice."""
-    try:
-        yield
-    except (apsw.Error, UnicodeDecodeError) as error:
-        raise unreadable(path, error) from error
-
-
-def unreadable(path: Path, error: Exception) -> Fatal:
-    """What to say and to do: a damaged file is BAD_DATA, what may pass (a lock, a full disk) is DISK."""
-    if isinstance(error, _DAMAGE):
-        return damaged(path, error)
-    if isinstance(error, apsw.SQLError):
-        return Fatal(f"{path} is no store of games: {error}. Name the folder of a run.", Exit.BAD_DATA)
-    return Fatal(
-        f"cannot read the games in {path}: {error}. Check that the file is there, that you may read it, and "
-        "that no other program holds it.",
-        Exit.DISK,
-    )
-
-
-def damaged(path: Path, error: Exception) -> Fatal:
-    """The file is not what was written to it: how to save what is left."""
-    return Fatal(
-        f"the games in {path} are damaged: {error}. End what uses the file and keep a copy of it. "
-        f"`python -m apsw {path} REINDEX` mends indexes that lost entries. Where that fails, "
-        f"`python -m apsw {path} .dump | python -m apsw NEW.db` saves every game that can still be read, "
-        "with new indexes; put NEW.db in its place. Else restore a backup, or move the file away: then a "
-        "new one is begun, and clients keep the games that were not acknowledged.",
-        Exit.BAD_DATA,
-    )

@@ -21,8 +21,8 @@ import apsw
 import zstandard
 
 from runtime.exits import Exit, Fatal
-from store.errors import NO_DAMAGE
-from store.rows import damaged, readable
+from store.errors import DAMAGE, NO_DAMAGE, damaged
+from store.rows import readable
 
 log = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class Store:
                 "memory, end what locks it, or make the folder writable; then start again.",
                 Exit.DISK,
             ) from error
-        except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError) as error:
+        except DAMAGE as error:
             raise damaged(path, error) from error
         except apsw.Error as error:
             raise Fatal(

@@ -27,7 +27,7 @@ from search.evaluation_settings import FOR_EVALUATION
 from server.config import MOVED, ServerConfig
 from server.preparation import opened_run
 from server.weights import WeightsStore
-from store.games_file import GamesFile
+from store.reader import StoreReader
 from trainer.config import MOVED as MOVED_TRAINER
 from trainer.config import TrainerConfig
 from trainer.run_setup import open_run
@@ -73,7 +73,7 @@ def test_its_networks_search_as_they_learned(old: RunFolder) -> None:
 
 
 def test_its_report_shows_its_settings(old: RunFolder) -> None:
-    games = GamesFile(old.games)
+    games = StoreReader(old.games)
     text = page(collect(old, games, 50))
     games.close()
     assert "gumbel c scale" in text

@@ -21,7 +21,7 @@ from search.forest import Forest
 from search.leaf_batch import Evaluations, LeafBatch
 from search.pool import SearchPool
 from search.settings import resolve
-from store.reader import StoreReader
+from store.reader import Range, StoreReader
 from store.sqlite import Store
 from trainer.config import TrainerConfig
 from trainer.ingest import Job
@@ -159,7 +159,7 @@ def test_killed_run_comes_to_the_same_bits(tmp_path: Path) -> None:
     assert hashes[0] == hashes[1]
     assert len(set(hashes[0])) == ROUNDS + 1
     stores = [
-        {_uid(data): data for _, data in StoreReader(loop.folder / "games.db").games(1, 10**6)}
+        {one.uid: one.unpacked() for one in StoreReader(loop.folder / "games.db").rows(Range())}
         for loop in (straight, killed)
     ]
     assert stores[0] == stores[1]

@@ -6,25 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from games import get_game
-from protocol.records import BadRecord, GameRecord
-from store.games_file import GamesFile, Range
-from store.rows import Damaged
+from protocol.records import GameRecord
+from store.reader import Range, StoreReader
 
 
 def games_by_version(path: Path) -> dict[int, int] | None:
     """Games by the newest weights version in them; None where there are no games yet."""
     if not path.exists():
         return None
-    rows = GamesFile(path).query("SELECT version_max, count(*) FROM games GROUP BY version_max")
+    rows = StoreReader(path).query("SELECT version_max, count(*) FROM games GROUP BY version_max")
     return {int(version): int(games) for version, games in rows}
 
 
 def records(path: Path) -> Iterator[GameRecord]:
     """All games, oldest first; damaged ones are left out, and named in the log."""
-    file, damaged = GamesFile(path), Damaged()
-    game = get_game(file.game)
-    for stored in file.games(Range(), with_data=True):
-        try:
-            yield stored.record(game)
-        except BadRecord as error:
-            damaged.note(stored, error)
+    reader = StoreReader(path)
+    return (record for _, record in reader.sound(get_game(reader.game), Range()))

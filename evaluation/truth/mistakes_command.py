@@ -17,7 +17,7 @@ from runtime.exits import Exit, Fatal
 if TYPE_CHECKING:
     from evaluation.truth.mistakes import Mistakes
     from protocol.records import GameRecord
-    from store.games_file import GamesFile
+    from store.reader import StoreReader
 
 EXAMPLES = (
     "azplay mistakes runs/connect_four-tiny",
@@ -57,9 +57,9 @@ def main() -> int:
     from evaluation.truth.report import write_json
     from evaluation.truth.rows import solution_of
     from games import get_game
-    from store.games_file import games_file
+    from store.reader import open_games
 
-    with closing(games_file(settings.run, settings.runs)) as games:
+    with closing(open_games(settings.run, settings.runs)) as games:
         game = get_game(games.game)
         solution = solution_of(game, "its games cannot be checked")
         found = count(game, _records(games, settings), solution)
@@ -85,18 +85,12 @@ def to_text(found: Sequence[Mistakes]) -> str:
     return "\n".join(lines)
 
 
-def _records(games: GamesFile, settings: MistakesConfig) -> Iterator[GameRecord]:
+def _records(games: StoreReader, settings: MistakesConfig) -> Iterator[GameRecord]:
     from games import get_game
-    from protocol.records import BadRecord
-    from store.games_file import Range
-    from store.rows import Damaged
+    from store.reader import Range
 
-    game, damaged = get_game(games.game), Damaged()
     wanted = Range(last=settings.last, newest=settings.games)
-    for number, stored in enumerate(games.games(wanted, with_data=True), 1):
-        try:
-            yield stored.record(game)
-        except BadRecord as error:
-            damaged.note(stored, error)
+    for number, (_, record) in enumerate(games.sound(get_game(games.game), wanted), 1):
+        yield record
         if number % PROGRESS_EVERY == 0:
             print(f"{number} games", file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ from runtime.config import load
 from runtime.exits import Exit, Fatal
 
 if TYPE_CHECKING:
-    from store.games_file import GamesFile, Range
+    from store.reader import Range, StoreReader
 
 EXAMPLES = (
     "azplay games chess-tiny list --newest 20",
@@ -55,13 +55,13 @@ def main() -> int:
     config = load(
         GamesConfig, command="azplay games", examples=EXAMPLES, description=GamesConfig.__doc__ or ""
     )
-    from store.games_file import Range, games_file
+    from store.reader import Range, open_games
 
     for name in ("number", "first", "last", "newest", "boards"):
         if getattr(config, name) < 0:
             raise Fatal(f"{name} must not be negative", Exit.CONFIG)
     wanted = Range(config.first, config.last, config.newest)
-    with closing(games_file(config.run, config.runs)) as games:
+    with closing(open_games(config.run, config.runs)) as games:
         if config.action == "list":
             return _list(games, wanted)
         if config.action == "show":
@@ -73,21 +73,21 @@ def main() -> int:
         return _stats(games)
 
 
-def _list(games: GamesFile, wanted: Range) -> int:
+def _list(games: StoreReader, wanted: Range) -> int:
     from report.games.listing import HEADER, listed
 
     print(HEADER)
-    _print(listed(game) for game in games.games(wanted, with_data=False))
+    _print(listed(game) for game in games.rows(wanted, with_data=False))
     return int(Exit.OK)
 
 
-def _show(games: GamesFile, config: GamesConfig) -> int:
+def _show(games: StoreReader, config: GamesConfig) -> int:
     from games import get_game
     from protocol.records import BadRecord
     from report.games.showing import shown
 
-    number = config.number or int(games.query("SELECT coalesce(max(seq), 0) FROM games")[0][0])
-    stored = games.game_number(number)
+    number = config.number or games.span()[1]
+    stored = games.one(number)
     try:
         game = get_game(games.game)
         _print(shown(game, stored, stored.record(game), config.boards))
@@ -96,7 +96,7 @@ def _show(games: GamesFile, config: GamesConfig) -> int:
     return int(Exit.OK)
 
 
-def _export(games: GamesFile, wanted: Range, config: GamesConfig) -> int:
+def _export(games: StoreReader, wanted: Range, config: GamesConfig) -> int:
     from report.games.export import export
 
     exported, damaged = export(games, wanted, config.out, _say)
@@ -104,12 +104,12 @@ def _export(games: GamesFile, wanted: Range, config: GamesConfig) -> int:
     return int(Exit.BAD_DATA if damaged else Exit.OK)
 
 
-def _verify(games: GamesFile, wanted: Range) -> int:
+def _verify(games: StoreReader, wanted: Range) -> int:
     from games import get_game
     from report.games.checking import fault_of
 
     game, checked, bad = get_game(games.game), 0, 0
-    for stored in games.games(wanted, with_data=True):
+    for stored in games.rows(wanted):
         checked += 1
         fault = fault_of(game, stored)
         if fault is not None:
@@ -121,7 +121,7 @@ def _verify(games: GamesFile, wanted: Range) -> int:
     return int(Exit.BAD_DATA if bad else Exit.OK)
 
 
-def _stats(games: GamesFile) -> int:
+def _stats(games: StoreReader) -> int:
     from report.games.counting import count, table
 
     _print(table(count(games)))

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from store.games_file import GamesFile
+from store.reader import StoreReader
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Results:
         self.plies += plies
 
 
-def count(games: GamesFile) -> dict[int, Results]:
+def count(games: StoreReader) -> dict[int, Results]:
     """By weights version, oldest first; one pass over an index, made by SQLite."""
     found: defaultdict[int, Results] = defaultdict(Results)
     rows = games.query(

@@ -23,13 +23,15 @@ from protocol.records import BadRecord, GameRecord
 from report.games.listing import RESULTS, versions
 from report.games.plies import Ply, plies
 from runtime.exits import Exit, Fatal
-from store.games_file import GamesFile, Range
+from store.reader import Range, StoreReader
 from store.rows import Stored
 
 Writer = Callable[[Game, dict[str, str], GameRecord], str]
 
 
-def export(games: GamesFile, wanted: Range, out: Path | None, say: Callable[[str], None]) -> tuple[int, int]:
+def export(
+    games: StoreReader, wanted: Range, out: Path | None, say: Callable[[str], None]
+) -> tuple[int, int]:
     """Write the games in `wanted` to `out` (None: standard output); (exported, damaged and left out)."""
     if out is None:
         return _export_to(sys.stdout, games, wanted, say)
@@ -43,12 +45,14 @@ def export(games: GamesFile, wanted: Range, out: Path | None, say: Callable[[str
     return counts
 
 
-def _export_to(file: TextIO, games: GamesFile, wanted: Range, say: Callable[[str], None]) -> tuple[int, int]:
+def _export_to(
+    file: TextIO, games: StoreReader, wanted: Range, say: Callable[[str], None]
+) -> tuple[int, int]:
     game, exported, damaged = get_game(games.game), 0, 0
     pgn = knowledge_of(game).pgn
     write: Writer = as_text if pgn is None else partial(as_pgn, pgn)
     event = f"azselfplay {games.path.resolve().parent.name}"
-    for stored in games.games(wanted, with_data=True):
+    for stored in games.rows(wanted):
         try:
             record = stored.record(game)
             text = write(game, tags(event, stored, record), record)

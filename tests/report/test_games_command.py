@@ -22,7 +22,7 @@ from report.games.command import main
 from report.games.counting import count
 from report.games.export import as_text
 from runtime.exits import Exit, Fatal
-from store.games_file import PAGE, Range, games_file
+from store.reader import PAGE, Range, open_games
 from store.sqlite import Store
 
 
@@ -58,10 +58,10 @@ def test_a_list_has_a_line_a_game(run: Path, monkeypatch, capsys) -> None:
 
 def test_the_newest_and_a_range_can_be_listed(run: Path) -> None:
     """By number or counted from the newest."""
-    games = games_file(str(run), run.parent)
+    games = open_games(str(run), run.parent)
 
     def numbers(wanted: Range) -> list[int]:
-        return [game.seq for game in games.games(wanted, with_data=False)]
+        return [game.seq for game in games.rows(wanted, with_data=False)]
 
     assert numbers(Range()) == [1, 2, 3]
     assert numbers(Range(newest=2)) == [2, 3]
@@ -93,14 +93,14 @@ def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:
 
 def test_a_run_is_found_by_its_name(run: Path) -> None:
     """A name stands for a folder in the folder of runs."""
-    assert games_file("cf", run.parent).game == "connect_four"
+    assert open_games("cf", run.parent).game == "connect_four"
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     """With what to do, instead of a traceback."""
     (tmp_path / "games.db").write_bytes(b"not a database" * 100)
     with pytest.raises(Fatal, match="file is not a database"):
-        games_file(str(tmp_path), tmp_path)
+        open_games(str(tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("start", ["", "4k3/P7/8/8/8/8/8/4K2R w K - 0 40"])
@@ -250,7 +250,7 @@ def test_a_damaged_game_is_left_out_of_the_export(run: Path, monkeypatch, capsys
 def test_results_are_counted_by_weights_version(run: Path, monkeypatch, capsys) -> None:
     """Games, outcomes, ends and lengths of each version add up to those of the store."""
     found = records("connect_four", 3, versions=(0, 1))
-    by_version = count(games_file(str(run), run.parent))
+    by_version = count(open_games(str(run), run.parent))
     assert {version: results.games for version, results in by_version.items()} == {0: 2, 1: 1}
     assert by_version[0].plies == found[0].plies + found[2].plies
     assert by_version[1].outcomes == {found[1].outcome: 1}
@@ -268,9 +268,9 @@ def test_games_are_read_in_pages_beside_a_writer(tmp_path: Path) -> None:
         return [entry(dataclasses.replace(one, uid=n.to_bytes(16, "big"))) for n in numbers]
 
     folder = store_run(tmp_path / "r", "tic_tac_toe", numbered(range(2 * PAGE + 5)))
-    store, games = Store(folder / "games.db", "tic_tac_toe"), games_file(str(folder), tmp_path)
+    store, games = Store(folder / "games.db", "tic_tac_toe"), open_games(str(folder), tmp_path)
     seen = []
-    for game in games.games(Range(), with_data=True):
+    for game in games.rows(Range()):
         if game.seq % PAGE == 1:
             assert store.commit(numbered(range(10_000 + game.seq, 10_003 + game.seq))) == ["stored"] * 3
         seen.append(game.seq)

@@ -24,7 +24,7 @@ from report.games.counting import count
 from report.history import STEP, read_history
 from report.sampling import Sampled, add, take_sample
 from runtime.runs import RunFolder
-from store.games_file import games_file
+from store.reader import open_games
 
 
 def test_neighbouring_versions_share_a_bin_until_it_has_games_enough() -> None:
@@ -41,7 +41,7 @@ def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
     """Like `azplay games stats`, version by version, when each has a bin."""
     found = records("connect_four", 90, versions=(0, 1, 2))
     run = whole_run(tmp_path / "run", "connect_four", found)
-    with closing(games_file(str(run), tmp_path)) as games:
+    with closing(open_games(str(run), tmp_path)) as games:
         bins, by_version = read_bins(games).bins, count(games)
     assert [one.label for one in bins] == ["0", "1", "2"]
     for one, results in zip(bins, by_version.values(), strict=True):
@@ -63,7 +63,7 @@ def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
     connection = apsw.Connection(str(run / "games.db"))
     connection.execute("UPDATE games SET data = x'00' WHERE seq = 1")
     connection.close()
-    with closing(games_file(str(run), tmp_path)) as games:
+    with closing(open_games(str(run), tmp_path)) as games:
         binned = read_bins(games)
         few, all_games = take_sample(games, binned, 10), take_sample(games, binned, 1000)
     assert [one.games for one in few.bins] == [9, 10]

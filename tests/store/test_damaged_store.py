@@ -26,7 +26,7 @@ from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
-from store.reader import StoreReader
+from store.reader import Range, StoreReader
 from store.sqlite import PAGE_SIZE, STORED, Store
 from trainer import service
 from trainer.config import TrainerConfig
@@ -163,7 +163,7 @@ def test_many_damaged_games_do_not_fill_the_log(tmp_path: Path, caplog: pytest.L
     path = a_store(tmp_path, records(count=150))
     execute(path, "UPDATE games SET sha256 = zeroblob(32)")
     reader = StoreReader(path)
-    assert list(reader.games(1, 150)) == []
+    assert list(reader.records(GAME, 1, 150)) == []
     assert reader.damaged.count == 150
     assert len(caplog.records) == 101
     reader.close()
@@ -223,7 +223,7 @@ def test_a_damaged_table_ends_the_trainer_and_every_reader(tmp_path: Path) -> No
     overwrite_page(path, "games")
     reader = StoreReader(path)
     for read in (
-        lambda: list(reader.games(1, 300)),
+        lambda: list(reader.rows(Range())),
         lambda: list(reader.records(GAME, 1, 300)),
         lambda: reader.first_of_newest(10**6, 300),
         lambda: list(reader.between(GAME, bytes(16), b"\xff" * 16)),
@@ -238,7 +238,6 @@ def test_a_damaged_table_ends_the_trainer_and_every_reader(tmp_path: Path) -> No
 def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
     path = tmp_path / "games.db"
     path.write_bytes(b"not a database " * 1000)
-    reader = StoreReader(path)
     with pytest.raises(Fatal, match="not a database") as caught:
-        list(reader.games(1, 9))
+        StoreReader(path)
     assert caught.value.code == Exit.BAD_DATA

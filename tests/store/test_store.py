@@ -17,7 +17,7 @@ import pytest
 from runtime.exits import Exit, Fatal
 from store import reader as reading
 from store import sqlite
-from store.reader import StoreReader
+from store.reader import Range, StoreReader
 from store.sqlite import (
     CONFLICT,
     DUPLICATE,
@@ -48,7 +48,7 @@ def test_games_come_back_in_order(store: Store, tmp_path: Path) -> None:
     """A reader beside the writer sees the committed games, oldest first."""
     assert store.commit([entry(n) for n in range(5)]) == [STORED] * 5
     reader = StoreReader(tmp_path / "games.db")
-    assert [data for _, data in reader.games(2, 4)] == [b"game 1", b"game 2", b"game 3"]
+    assert [one.unpacked() for one in reader.rows(Range(2, 4))] == [b"game 1", b"game 2", b"game 3"]
     assert store.newest == 5
 
 
@@ -64,7 +64,7 @@ def test_other_game_under_the_same_uid_is_a_conflict(store: Store, tmp_path: Pat
     store.commit([entry(1)])
     assert store.commit([entry(1, b"another")]) == [CONFLICT]
     reader = StoreReader(tmp_path / "games.db")
-    assert [data for _, data in reader.games(1, 9)] == [b"game 1"]
+    assert [one.unpacked() for one in reader.rows(Range())] == [b"game 1"]
     kept = reader._connection.execute("SELECT code FROM rejects").fetchall()
     assert kept == [(CONFLICT,)]
 
@@ -248,15 +248,15 @@ def test_the_log_of_the_store_begins_anew_beside_a_reader_that_takes_its_time(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader amid its games (a window that is being filled) holds no transaction open."""
-    monkeypatch.setattr(reading, "ROWS_AT_A_TIME", 4)
+    monkeypatch.setattr(reading, "PAGE", 4)
     store.commit(big_entries(0, 20))
     reader = StoreReader(tmp_path / "games.db")
-    games = reader.games(1, 20)
+    games = reader.rows(Range(1, 20))
     next(games)
     for batch in range(1, 31):
         store.commit(big_entries(100 * batch, 100))
     assert wal(tmp_path) < 20_000_000
-    assert [seq for seq, _ in games] == list(range(2, 21))
+    assert [one.seq for one in games] == list(range(2, 21))
 
 
 def test_the_log_of_the_store_is_cut_back_after_a_large_commit(

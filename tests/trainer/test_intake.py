@@ -12,7 +12,7 @@ import pytest
 from bench.random_games import random_game
 from games import get_game
 from protocol.records import GameRecord, sha256, to_bytes
-from store.reader import StoreReader
+from store.reader import Range, StoreReader
 from store.sqlite import Store
 from trainer.ingest import Job
 from trainer.intake import Intake
@@ -42,7 +42,7 @@ def test_honest_games_are_stored_as_they_came(intake: Intake, tmp_path: Path) ->
     assert [done.status for done in result.done] == ["stored"] * 5 + ["duplicate"]
     assert [record.uid for record in result.games] == [one.uid for one in jobs]
     assert result.last_seq == 5
-    kept = [data for _, data in StoreReader(tmp_path / "games.db").games(1, 9)]
+    kept = [one.unpacked() for one in StoreReader(tmp_path / "games.db").rows(Range())]
     assert kept == [one.data for one in jobs]
 
 

@@ -12,9 +12,9 @@ from fake_server import TIMEOUT, FakeServer, welcome
 
 from bench.random_games import random_game
 from games import get_game
-from protocol.records import GameRecord, from_bytes
+from protocol.records import GameRecord
 from runtime.ports import find_base_port
-from store.reader import StoreReader
+from store.reader import Range, StoreReader
 
 AHEAD = 32
 BURST = 600
@@ -93,7 +93,7 @@ def test_killed_trainer_goes_on_with_all_it_acknowledged(tmp_path: Path) -> None
     assert code == 0
     assert {ack.status for ack in server.acks.values()} <= {"stored", "duplicate"}
     reader = StoreReader(tmp_path / "run-1" / "games.db")
-    stored = [from_bytes(data).uid for _, data in reader.games(1, 10**6)]
+    stored = [one.uid for one in reader.rows(Range())]
     reader.close()
     assert sorted(stored) == sorted(record.uid for record in sent)
     log = (tmp_path / "log").read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ from protocol.rounds import uid_of
 from runtime.aio import Stop, first_cause
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
-from store.reader import StoreReader
+from store.reader import Range, StoreReader
 from trainer import service
 from trainer.config import TrainerConfig
 
@@ -75,7 +75,7 @@ def test_games_become_acknowledgements_and_weights(tmp_path: Path, monkeypatch: 
     assert server.figures["games_by_source"] == {"workers": 60, "clients": 0}
     assert server.figures["rejected"] == {"wrong_outcome": 1}
     folder = tmp_path / "run-1"
-    assert len(list(StoreReader(folder / "games.db").games(1, 100))) == 60
+    assert len(list(StoreReader(folder / "games.db").rows(Range()))) == 60
     assert list((folder / "checkpoints").glob("*.state"))
     assert list((folder / "tensorboard").glob("events*"))
     assert server.figures["alerts"] == []
