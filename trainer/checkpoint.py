@@ -43,13 +43,13 @@ class Progress:
     last_seq: int
     """Newest stored game in the window; in rounds the number of games taken in."""
     optimizer: str
-    """Name of the recipe that the optimizer's state belongs to."""
+    """`optimizer.kind` that the optimizer's state belongs to."""
     round_games: int = 0
     """Games in a round; 0: not in rounds."""
     learned_from: int | None = None
     """Positions taken in so far that are learned from; None in checkpoints from before it was kept."""
-    paid_for: float | None = None
-    """Samples that these pay for; None as above."""
+    allowed: float | None = None
+    """Samples that these allow (`paid_for` in older checkpoints); None as above."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,8 @@ def _load(path: Path, game: Game, history: int) -> Checkpoint:
         raise Damaged(str(error)) from error
     rng = np.random.default_rng()
     rng.bit_generator.state = json.loads(state["rng"])
-    progress = Progress(**json.loads(state["progress"]))
+    known = json.loads(state["progress"])
+    if "paid_for" in known:
+        known["allowed"] = known.pop("paid_for")
     # Checkpoints from before there were averages have no entry.
-    return Checkpoint(progress, network, state.get("trained"), state["optimizer"], rng)
+    return Checkpoint(Progress(**known), network, state.get("trained"), state["optimizer"], rng)

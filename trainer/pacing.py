@@ -1,4 +1,4 @@
-"""How many training steps the games that came in pay for, and how far back they draw. Pure.
+"""How many training steps the games that came in allow, and how far back they draw. Pure.
 
 Training a position too often makes the network learn it by heart (a chess run at 4 times did), too
 seldom wastes the games; so steps follow positions at a set ratio, whatever the speed of either side.
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 @dataclass
 class SampleBudget:
-    """What games paid for, and what steps used up of it.
+    """How many samples the positions that came in allow, and how many steps have used.
 
-    A position pays once, when it comes in and by the ratio of that time; so a run may go on with other
+    A position counts once, when it comes in and by the ratio of that time; so a run may go on with other
     settings, and neither makes up for old games nor waits for them.
     """
 
@@ -27,31 +27,31 @@ class SampleBudget:
     """Positions trained on so far."""
     learned_from: int = 0
     """Positions of all games so far that are learned from: policy targets, of games not held out."""
-    paid_for: float = 0.0
-    """Samples that these pay for."""
+    allowed: float = 0.0
+    """Samples that these allow."""
 
     def add_positions(self, positions: int) -> None:
         """So many more came in to learn from."""
         self.learned_from += positions
-        self.paid_for += positions * self.samples_per_position
+        self.allowed += positions * self.samples_per_position
 
     def take_step(self) -> None:
         """A step was made."""
         self.samples += self.batch
 
-    def restore(self, samples: int, learned_from: int | None, paid_for: float | None) -> None:
-        """As it stood. None: of a run from before this was kept; what was done is paid for, and no more."""
+    def restore(self, samples: int, learned_from: int | None, allowed: float | None) -> None:
+        """As it stood. None: of a run from before this was kept; what was done is what was allowed."""
         self.samples = samples
         self.learned_from = (
             round(samples / self.samples_per_position) if learned_from is None else learned_from
         )
-        self.paid_for = float(samples) if paid_for is None else paid_for
+        self.allowed = float(samples) if allowed is None else allowed
 
     def steps(self, window_positions: int) -> int:
         """Steps that may be made now, with so many positions to draw from."""
         if window_positions < max(self.min_positions, 1):
             return 0
-        return max(int((self.paid_for - self.samples) // self.batch), 0)
+        return max(int((self.allowed - self.samples) // self.batch), 0)
 
     def waiting_for(self, window_positions: int) -> str:
         """What the next step waits for, for people; empty when nothing."""
@@ -60,7 +60,7 @@ class SampleBudget:
         missing = max(self.min_positions, 1) - window_positions
         if missing > 0:
             return f"{missing} more positions before the first step"
-        missing = int((self.samples + self.batch - self.paid_for) / self.samples_per_position) + 1
+        missing = int((self.samples + self.batch - self.allowed) / self.samples_per_position) + 1
         return f"{max(missing, 1)} more positions for the next step"
 
 

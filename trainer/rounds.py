@@ -1,4 +1,4 @@
-"""Training in rounds: all games of a round, then all steps they pay for, then the next weights version.
+"""Training in rounds: all games of a round, then all steps that they allow, then the next weights version.
 
 What a network becomes depends on nothing but the settings, however often trainer, worker or server were
 stopped or killed on the way (docs/decisions/0014): games are counted by their numbers and not as they came
@@ -79,7 +79,7 @@ class TrainingLoopInRounds(TrainingLoop):
         self._filled = newest
         taken = self._last_seq
         for record in self._rounds.records(self._rounds.first_of_newest(self, taken), taken):
-            self._add(record, pays=False)
+            self._add(record, counts=False)
         self._positions = self._rounds.positions(taken)
         self._grow(self._positions)
         return True
@@ -91,13 +91,13 @@ class TrainingLoopInRounds(TrainingLoop):
             pass
         finished = self._last_seq // self.round_games
         there = self._rounds.there(finished)
-        owed = self._owed()
+        due = self._steps_due()
         waiting_for = (
             ""
-            if owed or there == self.round_games
+            if due or there == self.round_games
             else (f"games of round {finished}: {there} of {self.round_games} are there")
         )
-        return self._turn(bool(owed) or there == self.round_games, waiting_for, None if owed else finished)
+        return self._turn(bool(due) or there == self.round_games, waiting_for, None if due else finished)
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:  # noqa: ARG002
         """The weights that play the next round have its number."""
@@ -105,8 +105,8 @@ class TrainingLoopInRounds(TrainingLoop):
         return self.version, self.step, self._train_step.weights(self.version)
 
     def _go_on(self) -> bool:
-        """One step, or the next round taken in when none is owed; False if neither can be done."""
-        if self._owed():
+        """One step, or the next round taken in when no step is due; False if neither can be done."""
+        if self._steps_due():
             self.make_step()
             return True
         finished = self._last_seq // self.round_games

@@ -1,19 +1,24 @@
-"""The weights that the server plays with, to begin with them (`--weights server`). No socket, no clock."""
+"""The weights that the server plays with, to begin with them (`--weights server`)."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from collections.abc import Callable
+from contextlib import suppress
 
 from protocol.errors import Code
-from protocol.messages import Chunk, GetChunk, Refused, WeightsInfo
+from protocol.messages import AnyMessage, Chunk, GetChunk, Refused, WeightsInfo
 from runtime.exits import Exit, Fatal
 
 SERVER = "server"
 """The word for `--weights` that means these."""
+ASK_AGAIN = 5.0
+"""Seconds after which a chunk is asked for again."""
 
 
 class ServerWeights:
-    """One file, chunk after chunk: ask, take, ask for the next."""
+    """One file, chunk after chunk: ask, take, ask for the next. No socket, no clock."""
 
     def __init__(self, info: WeightsInfo) -> None:
         self._info = info
@@ -56,3 +61,41 @@ class ServerWeights:
                 Exit.BAD_DATA,
             )
         return data
+
+
+class Fetching:
+    """Around `ServerWeights`: asks, waits for the answer, asks again. `send` as in `Connection`;
+    the owner passes on what arrives."""
+
+    def __init__(self, send: Callable[..., bool]) -> None:
+        self._send = send
+        self._fetched: ServerWeights | None = None
+        self._came = asyncio.Event()
+
+    def on_message(self, message: AnyMessage, frames: list[memoryview]) -> bool:
+        """Whether it was meant for us."""
+        fetched = self._fetched
+        match message:
+            case Chunk() if fetched is not None and len(frames) == 1:
+                mine = fetched.on_chunk(message, frames[0])
+            case Refused() if fetched is not None:
+                mine = fetched.on_refused(message)
+            case _:
+                return False
+        if mine:
+            self._came.set()
+        return mine
+
+    async def file(self, info: WeightsInfo, stop: asyncio.Event) -> bytes | None:
+        """The bytes of these weights; None when the stop comes first. Raises Fatal as `ServerWeights`."""
+        fetched = self._fetched = ServerWeights(info)
+        while not fetched.is_whole:
+            self._send(fetched.ask())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ASK_AGAIN):
+                    await self._came.wait()
+            self._came.clear()
+            if stop.is_set():
+                return None
+        self._fetched = None
+        return fetched.content()

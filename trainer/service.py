@@ -1,7 +1,7 @@
 """The trainer as a process: one connection, and tasks that carry work to two threads and back.
 
 games in      -> intake thread: decode, verify, commit -> acknowledge, hand to training
-training      -> learning thread: window, steps, weights, checkpoints
+training      -> training thread: window, steps, weights, checkpoints
 weights out   -> `trainer.weights_out`
 """
 
@@ -36,12 +36,11 @@ from runtime.sockets import BULK_LIMIT, new_context
 from runtime.temporary import own_folder
 from trainer.config import TrainerConfig
 from trainer.curves import Curves
-from trainer.fetching import Fetching
 from trainer.figures import Figures, log_line
 from trainer.ingest import Done, Ingest, Job
 from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run
-from trainer.server_weights import SERVER
+from trainer.server_weights import SERVER, Fetching
 from trainer.train_step import prepare_thread
 from trainer.training_loop import cpu_threads
 from trainer.weights_out import WeightsOut
@@ -98,7 +97,7 @@ class Service:
         """The first WELCOME."""
         self._intake_thread = ThreadPoolExecutor(1, "intake")
         self._learning_thread = ThreadPoolExecutor(
-            1, "learning", initializer=prepare_thread, initargs=(cpu_threads(config),)
+            1, "training", initializer=prepare_thread, initargs=(cpu_threads(config),)
         )
         self._figures = Figures(time.monotonic())
         self._weights = WeightsOut(config, self._connection, self._figures, self)

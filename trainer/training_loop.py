@@ -1,4 +1,4 @@
-"""Window, sampler and network together: takes games in, makes the steps they pay for. One thread's work."""
+"""Window, sampler and network together: takes games in, makes the steps they allow. One thread's work."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TrainingLoop:
         self._filled: int | None = None
         """`seq` up to which stored games were looked at; None before `fill`."""
         self._known = 0
-        """`seq` of the newest game that had paid for its steps before the restart."""
+        """`seq` of the newest game that had counted for the budget before the restart."""
         found = checkpoint.load_newest(folder, game, history)
         played = found.network if found else new_network(config, game, history, preset)
         trained = found.trained if found else None
@@ -121,7 +121,7 @@ class TrainingLoop:
         self._train_step.restore(progress.step, found.optimizer_state if same else None)
         self._rng = found.rng
         self.version, self._last_seq = progress.version, progress.last_seq
-        self.budget.restore(progress.samples, progress.learned_from, progress.paid_for)
+        self.budget.restore(progress.samples, progress.learned_from, progress.allowed)
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
 
     @property
@@ -149,7 +149,7 @@ class TrainingLoop:
             if seq in old:
                 continue
             try:
-                self._add(record, pays=seq > self._known)
+                self._add(record, counts=seq > self._known)
             except ValueError as error:
                 # Stored under settings with longer games: still there, not used.
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
@@ -177,7 +177,7 @@ class TrainingLoop:
         self._grow(positions)
         self._last_seq = max(self._last_seq, last_seq)
         deadline = time.monotonic() + self.turn_seconds
-        steps = self._owed()
+        steps = self._steps_due()
         while steps and time.monotonic() < deadline:
             self.make_step()
             steps -= 1
@@ -197,8 +197,8 @@ class TrainingLoop:
         learned_from = self.budget.learned_from
         return Turn(self.step, drawn_from, figures, more, waiting_for, shares, norm, learned_from, version)
 
-    def _owed(self) -> int:
-        """Steps that are paid for."""
+    def _steps_due(self) -> int:
+        """Steps that may be made now."""
         return self.budget.steps(self._learnable)
 
     @property
@@ -215,13 +215,14 @@ class TrainingLoop:
         """Whether the game of this uid is trained on, and not held out."""
         return not self._held_out.takes_uid(uid)
 
-    def _add(self, record: GameRecord, *, pays: bool = True) -> None:
-        """`pays` unless it only comes back into the window after a restart. ValueError if it does not fit."""
+    def _add(self, record: GameRecord, *, counts: bool = True) -> None:
+        """It `counts` for the budget unless it only comes back into the window after a restart. ValueError if
+        it does not fit."""
         if self._held_out.takes(record):
             self._held_out.window.add(record)
             return
         self.window.add(record)
-        if pays:
+        if counts:
             self.budget.add_positions(record.targets)
 
     def make_step(self) -> None:
@@ -256,7 +257,7 @@ class TrainingLoop:
             self._optimizer.kind,
             self.round_games,
             self.budget.learned_from,
-            self.budget.paid_for,
+            self.budget.allowed,
         )
         weights, trained = self._train_step.weights(self.version), self._train_step.trained_weights()
         state = self._train_step.optimizer_state()

@@ -138,7 +138,7 @@ def test_games_are_acknowledged_while_the_window_is_filled(
 def test_a_trainer_that_is_stopped_amid_filling_goes_on_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It ends without reading on, and the games that it had not come to pay for steps the next time."""
+    """It ends without reading on, and the games that it had not come to count the next time."""
     monkeypatch.setattr(service, "GAMES_PER_FILL", 10)
     stored(tmp_path / "run-1", games(60, 1))
     held = Held(monkeypatch)

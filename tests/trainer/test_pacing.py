@@ -24,7 +24,7 @@ def test_no_step_before_the_window_is_filled() -> None:
 
 
 def test_backlog_is_counted_in_whole_steps() -> None:
-    """500 positions at 2 samples each pay for 10 steps of 100, of which 3 are done."""
+    """500 positions at 2 samples each allow 10 steps of 100, of which 3 are done."""
     one = budget(500)
     for _ in range(3):
         one.take_step()
@@ -56,7 +56,7 @@ def test_ratio_is_never_passed(positions: int, samples: int, ratio: float, batch
 
 
 def test_account_goes_on_where_it_stood() -> None:
-    """Restored with another ratio, only what comes in later pays by it; one that was not kept is even."""
+    """Restored with another ratio, only what comes in later counts by it; one that was not kept is even."""
     one = SampleBudget(100, 0.5, 1)
     one.restore(300, 500, 1000.0)
     one.add_positions(200)

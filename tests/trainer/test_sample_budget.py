@@ -1,4 +1,4 @@
-"""Steps that games pay for: searched positions make them, and what was paid stays paid."""
+"""Steps that games allow: searched positions make them, and a step once allowed stays so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unsearched import cheaply_searched, without_search
 from trainer import checkpoint
 
 
-def test_turn_makes_the_steps_that_games_pay_for(tmp_path: Path) -> None:
+def test_turn_makes_the_steps_that_games_allow(tmp_path: Path) -> None:
     """Positions at 2 samples each make steps of 32, those of games held out none; then the turn says what
     it waits for."""
     one, records = training(tmp_path / "a", held_out=0.3), games(55)
@@ -24,9 +24,9 @@ def test_turn_makes_the_steps_that_games_pay_for(tmp_path: Path) -> None:
     assert one.turn([], 55, 400).figures is None
 
 
-def test_what_was_paid_stays_paid_when_settings_change(tmp_path: Path) -> None:
+def test_what_was_allowed_stays_so_when_settings_change(tmp_path: Path) -> None:
     """A run that goes on with fewer samples a position, and games half of whose moves were drawn at random,
-    owes for the new games what they call for, and neither waits for old ones nor makes them up."""
+    makes for the new games the steps that they allow, and neither waits for old ones nor makes them up."""
     records, later = games(40), [without_search(record, 3) for record in games(40, seed=1)]
     one = training(tmp_path / "a", per_position=4.0)
     before = to_the_end(one, records, 40)
@@ -41,7 +41,7 @@ def test_what_was_paid_stays_paid_when_settings_change(tmp_path: Path) -> None:
     assert after.step == (4 * played + searched) // 32 > before.step
 
 
-def test_cheap_searches_pay_for_no_step_and_are_not_learned_from(tmp_path: Path) -> None:
+def test_cheap_searches_allow_no_step_and_are_not_learned_from(tmp_path: Path) -> None:
     """Of games with a playout cap only the full searches count, three of four plies not."""
     records = [cheaply_searched(one, np.arange(one.plies) % 4 > 0) for one in games(60)]
     one = training(tmp_path / "a", per_position=4.0)
@@ -52,7 +52,7 @@ def test_cheap_searches_pay_for_no_step_and_are_not_learned_from(tmp_path: Path)
 
 
 def test_run_from_before_the_count_goes_on_at_once(tmp_path: Path) -> None:
-    """A checkpoint without a count of positions counts as paid for: new games are steps, old ones not."""
+    """A checkpoint without a count of positions counts as even: new games allow steps, old ones none."""
     one, records = training(tmp_path / "a"), games(40)
     before = to_the_end(one, records, 40)
     checkpoint.save(
@@ -67,6 +67,6 @@ def test_run_from_before_the_count_goes_on_at_once(tmp_path: Path) -> None:
 def test_nothing_is_trained_on_while_nothing_was_searched(tmp_path: Path) -> None:
     """Games of random moves only, that came to fill the window, are not learned from."""
     one, searched = training(tmp_path / "a"), games(30)
-    one.budget.paid_for = 1e6
+    one.budget.allowed = 1e6
     assert to_the_end(one, [without_search(game, 9) for game in searched], 30).step == 0
     assert one.turn(searched, 60, 400).step > 0
