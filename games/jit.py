@@ -1,47 +1,49 @@
 """How this project compiles with Numba: one decorator, one cache rule, one way to join kernels and rules.
 
 Numba's own disk cache looks only at the file a function stands in, so a change in the rules would
-leave an old search in the cache. We therefore key the cache folder by the contents of every package
-that holds jitted code.
+leave an old search in the cache. We therefore key the cache folder by the contents of all modules that
+compiled code can come from (`games.jit_sources`).
 """
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import os
 import shutil
 import types
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
 
-JITTED_PACKAGES = ("games", "protocol", "search", "net", "trainer", "evaluation")
-"""`protocol` for the constants that kernels take from it."""
+from games.inlined import EntryPoint
+from games.jit_sources import sources
+
 KEPT_CACHES = 4
 
 CompiledFunction = Callable[..., Any]
 
 
-def _source_key(root: Path) -> str:
+def source_key(root: Path) -> str:
     """Hash of all sources that jitted code may come from, and of the Numba that compiles them and how."""
     checked = bool(
         numba.config.BOUNDSCHECK
     )  # NUMBA_BOUNDSCHECK=1; else checked runs would load unchecked code
     digest = hashlib.sha256(f"{numba.__version__} {checked=}".encode())
-    for package in JITTED_PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            digest.update(path.relative_to(root).as_posix().encode())
-            digest.update(path.read_bytes())
+    for name, text in sources(root).items():
+        digest.update(f"{name} {len(text)} {text}".encode())
     return digest.hexdigest()[:16]
 
 
 def cache_folder() -> Path:
     """The folder compiled code is cached in (`AZ_JIT_CACHE`, else under the user's cache folder)."""
     home = os.environ.get("AZ_JIT_CACHE") or Path.home() / ".cache" / "azselfplay" / "jit"
-    return Path(home) / _source_key(Path(__file__).resolve().parent.parent)
+    return Path(home) / source_key(Path(__file__).resolve().parent.parent)
 
 
 def _prepare_cache() -> Path:
@@ -60,8 +62,7 @@ CACHE = _prepare_cache()
 
 def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
     """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
-    compiled: CompiledFunction = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    return compiled
+    return EntryPoint(function, nogil=True, error_model="numpy", **options)
 
 
 signed: Any = np.int64
@@ -84,43 +85,98 @@ def kernel(function: Function) -> Function:
     return function
 
 
+Bindings = Sequence[tuple[Any, Any]]
+"""Pairs (stands in the modules, is used instead): the stubs of `games.stubs` and the rules of a game,
+say. A stub is a function, an array or an `Unbound`."""
+
+
 def bind(
-    modules: Sequence[types.ModuleType],
-    bindings: Sequence[tuple[Any, Any]],
-    tag: str,
-    *,
-    allocates: bool = False,
+    modules: Sequence[types.ModuleType], bindings: Mapping[str, Bindings], *, allocates: bool = False
 ) -> types.SimpleNamespace:
-    """Compile the kernels of some modules once for one game (and whatever else `tag` names).
+    """The kernels of some modules, compiled with `bindings` (by a name for each set of them).
 
-    `bindings` are pairs (stands in the modules, is to be used instead): the stubs of `games.stubs` and the
-    rules of a game, say. Wherever a module has imported such a stub, or a kernel of another one of these
-    modules, under whatever name, it calls what is bound. Each kernel is copied for that, so that Numba can
-    inline the rules into the search without the search knowing a game, and compiled under a name that
-    holds `tag`, so that every game has its own cache entry.
-
-    A stub is a function, an array or an `Unbound`.
+    Wherever a kernel has imported a stub, or another kernel, under whatever name, it calls what is bound. For
+    that each kernel is copied, so that Numba can inline the rules into the search without the search knowing
+    a game, and compiled under a name that says what is bound, so that each has its own cache entry. A kernel
+    that reaches none of some bindings is the same for all of these: what games and selections share is
+    compiled once.
 
     Unless a kernel `allocates`, all are compiled without Numba's counts of references (`_nrt`): for arrays
     that travel in tuples it does not remove the atomic additions, which took as long as the search itself.
     """
+    binder = _Binder(bindings, allocates)
     kernels = [
         value
         for module in modules
         for value in vars(module).values()
         if getattr(value, "is_kernel", False) and value.__module__ == module.__name__
     ]
-    namespaces = {module.__name__: dict(vars(module)) for module in modules}
-    instead = {id(stub): real for stub, real in bindings}
-    for function in kernels:
-        copy = types.FunctionType(function.__code__, namespaces[function.__module__], function.__name__)
-        copy.__qualname__ = f"{function.__name__}__{tag}"
-        copy.__module__ = function.__module__
-        instead[id(function)] = jit(copy, _nrt=allocates)
-    for namespace in namespaces.values():
-        for name, value in namespace.items():
-            bound = instead.get(id(value), value)
-            namespace[name] = instead.get(
-                id(bound), bound
-            )  # what takes a stub's place may be a kernel of these modules
-    return types.SimpleNamespace(**{function.__name__: instead[id(function)] for function in kernels})
+    return types.SimpleNamespace(**{function.__name__: binder.bound(function) for function in kernels})
+
+
+_compiled: dict[tuple[Any, ...], CompiledFunction] = {}
+"""By kernel, what it reaches and how it is compiled."""
+
+
+class _Binder:
+    """One call of `bind`."""
+
+    def __init__(self, bindings: Mapping[str, Bindings], allocates: bool) -> None:
+        self._set_of = {id(stub): name for name, pairs in bindings.items() for stub, _ in pairs}
+        self._instead = {id(stub): (stub, real) for pairs in bindings.values() for stub, real in pairs}
+        self._allocates = allocates
+
+    def bound(self, function: Any) -> CompiledFunction:
+        """The kernel `function`, compiled; the same object for the same bindings."""
+        stubs = [stub for stub in self._instead if stub in self._reached(function, set())]
+        reals = [self._instead[stub] for stub in stubs]
+        said = [_said(pair) for pair in reals]
+        key = (function, self._allocates, *said, *(real for _, real in reals if callable(real)))
+        if key not in _compiled:
+            sets = dict.fromkeys(self._set_of[stub] for stub in stubs)
+            tag = "_".join([*sets, f"{zlib.crc32(repr(said).encode()):x}"])
+            namespace = dict(function.__globals__)
+            copy = types.FunctionType(function.__code__, namespace, function.__name__)
+            copy.__qualname__ = f"{function.__name__}__{tag}"
+            copy.__module__ = function.__module__
+            _compiled[key] = jit(copy, _nrt=self._allocates)  # before its globals: it may call itself
+            for name, value in _globals(function.__code__, namespace):
+                namespace[name] = self.bound(value) if hasattr(value, "is_kernel") else self._real(value)
+        return _compiled[key]
+
+    def _real(self, value: Any) -> Any:
+        """What is bound in the place of `value`, be it a kernel again, or `value` itself."""
+        _, real = self._instead.get(id(value), (value, value))
+        return self.bound(real) if hasattr(real, "is_kernel") else real
+
+    def _reached(self, function: Any, seen: set[int]) -> set[int]:
+        """The ids of all stubs that `function` or what it calls has."""
+        for _, value in _globals(function.__code__, function.__globals__):
+            _, real = self._instead.get(id(value), (value, value))
+            if id(value) not in seen:
+                seen.add(id(value))
+                if hasattr(real, "is_kernel"):
+                    self._reached(real, seen)
+        return seen
+
+
+def _globals(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Names of the globals that `code` reads, and what they are in `namespace`."""
+    for name in _global_names(code):
+        if name in namespace:
+            yield name, namespace[name]
+
+
+@cache
+def _global_names(code: types.CodeType) -> tuple[str, ...]:
+    read = (one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL")
+    return tuple(dict.fromkeys(read))
+
+
+def _said(pair: tuple[Any, Any]) -> tuple[str, str]:
+    """What stands in the place of which stub: a function by its name, a constant by its value."""
+    stub, real = pair
+    if callable(real):
+        return stub.__name__, f"{real.__module__}.{real.__qualname__}"
+    array = np.asarray(real)
+    return "", f"{array.dtype} {array.shape} {array.tobytes().hex()}"

@@ -38,7 +38,7 @@ class Movers:
 
     def __init__(self, game: Game) -> None:
         self._game = game
-        self._write = bind([sys.modules[__name__]], bindings(game), f"movers_{game.name}").write_movers
+        self._write = bind([sys.modules[__name__]], {game.name: bindings(game)}).write_movers
         self._line = np.zeros((2, game.state_words), np.uint64)
         self._starts: dict[str, npt.NDArray[np.uint64]] = {}
 

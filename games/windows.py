@@ -50,4 +50,4 @@ def evaluate(state: State) -> int:
 def window_heuristic(game: Game, length: int) -> Heuristic:
     """For a game that a line of `length` stones wins."""
     windows = windows_of(game.rows, game.cols, length)
-    return Heuristic(evaluate=bind([sys.modules[__name__]], [(WINDOWS, windows)], game.name).evaluate)
+    return Heuristic(evaluate=bind([sys.modules[__name__]], {game.name: [(WINDOWS, windows)]}).evaluate)

@@ -38,7 +38,7 @@ def kernels(dtype: torch.dtype) -> SimpleNamespace:
         tag, formats = "bf16", [(load, load_bf16), (store, store_bf16)]
     else:
         tag, formats = "f32", [(load, same_f32), (store, same_f32)]
-    return bind([cpu_kernels, head_kernels], formats, tag, allocates=True)
+    return bind([cpu_kernels, head_kernels], {tag: formats}, allocates=True)
 
 
 @dataclass(frozen=True)

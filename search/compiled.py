@@ -19,4 +19,4 @@ def kernels_for(game_name: str, selection_name: str) -> SimpleNamespace:
     """Compiled on their first call, cached on disk."""
     game, chooses = get_game(game_name), selection(selection_name)
     chosen = [(stubs.choose_root, chooses.choose_root), (stubs.choose_below, chooses.choose_below)]
-    return bind([*KERNELS, chooses], [*bindings(game), *chosen], f"{game_name}_{selection_name}")
+    return bind([*KERNELS, chooses], {game_name: bindings(game), selection_name: chosen})

@@ -152,11 +152,10 @@ class Forest:
             *(game.cells, game.planes_per_position),
         )
         entries, ring, cache = self._cache
-        values = [self.selection.parameters(settings)]
         packed_features = game.feature_words(settings.history)
         return ForestArrays(
             settings=np.array([shared], SETTINGS),
-            parameters=np.array(values, self.selection.PARAMETERS),
+            parameters=np.array(self.selection.parameters(settings), np.float64),
             states=np.zeros(slots, STATE),
             nodes=_reserved((slots, nodes), NODE),
             edges=_reserved((slots, edges), EDGE),

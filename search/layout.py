@@ -50,7 +50,7 @@ SETTINGS = np.dtype(
     ],
     align=True,
 )
-"""What all trees of a forest share. Those of the selection are its own `PARAMETERS`."""
+"""What all trees of a forest share."""
 
 STATE = np.dtype(
     [
@@ -124,7 +124,7 @@ class ForestArrays(NamedTuple):
     settings: Array
     """SETTINGS[1]"""
     parameters: Array
-    """PARAMETERS[1] of the selection."""
+    """float64[P] what `parameters` of the selection says."""
     states: Array
     """STATE[T]"""
     nodes: Array
@@ -177,7 +177,7 @@ class Tree(NamedTuple):
     compile."""
 
     parameters: Array
-    """PARAMETERS[1]"""
+    """float64[P]"""
     state: Array
     """STATE[1]"""
     nodes: Array

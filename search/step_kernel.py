@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from games.jit import kernel
+from games.jit import kernel, signed
 from games.stubs import END_VALUES, encode, end_reason, legal_actions, play, side_to_move
 from search.cache_kernel import NOTHING, find, keep, write_key
 from search.layout import (
@@ -58,7 +58,7 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
         path[depth].node = node
         path[depth].edge = edge
         depth += 1
-        play(history[positions - 1], tree.edges[edge].action, history[positions])
+        play(history[positions - 1], signed(tree.edges[edge].action), history[positions])
         positions += 1
         child = tree.edges[edge].child
         if child < 0:
@@ -164,7 +164,7 @@ def send(forest: ForestArrays, tree: Tree, slot: int, leaf: int, out: Outbox) ->
             entry = forest.entries[int(pending.key_1 % np.uint64(len(forest.entries))), way]
             begin = entry.place % len(forest.ring)
             forest.cache[0].hits += 1
-            settle(tree, path, actions, pending, forest.ring[begin : begin + count], float(entry.value))
+            settle(tree, path, actions, pending, forest.ring[begin : begin + count], np.float64(entry.value))
             return False
     state.ticket += 1
     pending.ticket = state.ticket

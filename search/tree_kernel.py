@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from games.jit import kernel
+from games.jit import kernel, signed
 from games.stubs import END_VALUES, end_reason, legal_actions, play, side_to_move
 from search.layout import TERMINAL, UNEXPANDED, Tree
 
@@ -63,7 +63,7 @@ def expand(tree: Tree, actions: Any, priors: Any, mover: int) -> int:
 def wins_at_once(tree: Tree, history: Any, edge: int, legal: Any) -> bool:
     """Whether the root's `edge` ends the game in a win for the side that chooses it. `legal` is scratch."""
     positions = tree.state[0].positions
-    play(history[positions - 1], tree.edges[edge].action, history[positions])
+    play(history[positions - 1], signed(tree.edges[edge].action), history[positions])
     count = legal_actions(history, positions + 1, legal)
     reason = end_reason(history, positions + 1, count, False)
     if reason == 0:

@@ -89,7 +89,7 @@ class Sampler:
         self._game = game
         self._history = history
         self._maps = _maps_of(game, history, game.symmetries if symmetric else ())
-        self._write = bind([sampler_kernel], bindings(game), f"sampler_{game.name}").write_samples
+        self._write = bind([sampler_kernel], {game.name: bindings(game)}).write_samples
         self._scratch = Scratch(
             positions=np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64),
             packed=np.zeros(game.feature_words(history), dtype=np.uint64),

@@ -85,7 +85,7 @@ class Verifier:
 
     def __init__(self, game: Game) -> None:
         self._game = game
-        self._replay = bind([kernel], bindings(game), f"verify_{game.name}").replay
+        self._replay = bind([kernel], {game.name: bindings(game)}).replay
         self._line = np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64)
         self._legal = np.zeros(game.max_legal, dtype=np.uint16)
         self._allowed = np.zeros(game.actions, dtype=np.int32)

@@ -19,5 +19,5 @@ def kernels_for(game_name: str) -> SimpleNamespace:
     """`best_root`, `greedy_scores`, `run_rollouts` and what they call, for one game."""
     game = get_game(game_name)
     heuristic = knowledge_of(game).heuristic
-    found = bind(KERNELS, [*bindings(game), *stubs.bindings(heuristic)], game.name)
+    found = bind(KERNELS, {game.name: bindings(game), "heuristic": stubs.bindings(heuristic)})
     return SimpleNamespace(**vars(found), evaluate=heuristic.evaluate, material=heuristic.material)

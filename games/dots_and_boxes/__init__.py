@@ -71,7 +71,7 @@ def game_of_size(rows: int, cols: int) -> Game:
 
 
 def _rules(board: Board, name: str) -> Rules:
-    found = bind([rules_kernel], rules_kernel.bindings(board), name)
+    found = bind([rules_kernel], {name: rules_kernel.bindings(board)})
     names = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode")
     return Rules(*(getattr(found, one) for one in names))
 

@@ -124,7 +124,7 @@ def _sign(number: int) -> int:
 
 def _heuristic(game: Game) -> Heuristic:
     bindings = rules_kernel.bindings(Board(game.rows, game.cols))
-    found = bind([rules_kernel, heuristic_kernel], bindings, game.name)
+    found = bind([rules_kernel, heuristic_kernel], {game.name: bindings})
     names = ("evaluate", "material", "order_score", "is_noisy")
     return Heuristic(**{name: getattr(found, name) for name in names}, sees_reply=False)
 

@@ -2,7 +2,7 @@
 
 A selection is a module with
 
-PARAMETERS, parameters(settings)    its constants as a record that kernels read
+parameters(settings)                numbers of the settings that its kernels read: `tree.parameters`
 FIELDS                              paths of the settings of self-play that are its own
 LEARNS_SHARES                       whether the policy target is shares of an improved policy, not visits
 IS_RANDOM                           whether its kernels draw random numbers

@@ -32,11 +32,11 @@ LEARNS_SHARES = True
 IS_RANDOM = False
 KEEPS_SUBTREE = False
 
-PARAMETERS = np.dtype([("c_visit", np.float64), ("c_scale", np.float64)])
+C_VISIT, C_SCALE = range(2)
+"""Places of the parameters."""
 
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
-    """Of PARAMETERS, for resolved settings."""
     return settings.gumbel.c_visit, settings.gumbel.c_scale
 
 
@@ -95,7 +95,7 @@ def complete_values(tree: Tree, node: int, value_sum: float) -> tuple[float, flo
             prior += p
             weighted += p * float(tree.edges[e].value_sum) / n
             behind += float(tree.edges[e].value_sum)
-    scale = (tree.parameters[0].c_visit + most) * tree.parameters[0].c_scale
+    scale = (tree.parameters[C_VISIT] + most) * tree.parameters[C_SCALE]
     own = value_sum - behind
     if visits == 0:
         return own, scale, visits

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from games.jit import kernel
 from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
@@ -34,32 +32,21 @@ IS_RANDOM = False
 KEEPS_SUBTREE = True
 ALPHAZERO, ALPHAGO_ZERO, UCB = (EXPLORATIONS.index(name) for name in ("alphazero", "alphago_zero", "ucb"))
 
-PARAMETERS = np.dtype(
-    [
-        ("c_base", np.float64),
-        ("c_init", np.float64),
-        ("c_puct", np.float64),
-        ("forced_playouts", np.float64),
-        ("fpu_reduction", np.float64),
-        ("fpu_value", np.float64),
-        ("exploration", np.int64),  # ALPHAZERO, ALPHAGO_ZERO or UCB
-        ("fpu_absolute", np.int64),
-    ]
-)
+EXPLORATION, C_BASE, C_INIT, C_PUCT, FORCED_PLAYOUTS, FPU_ABSOLUTE, FPU_REDUCTION, FPU_VALUE = range(8)
+"""Places of the parameters."""
 
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:
-    """Of PARAMETERS, for resolved settings."""
     search = settings.search
     return (
+        EXPLORATIONS.index(search.exploration),
         search.c_base,
         search.c_init,
         search.c_puct,
         settings.noise.forced_playouts,
+        search.fpu == "absolute",
         search.fpu_reduction,
         search.fpu_value,
-        EXPLORATIONS.index(search.exploration),
-        search.fpu == "absolute",
     )
 
 
@@ -99,30 +86,31 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
 @kernel
 def exploration_factor(parameters: Any, parent_visits: int) -> float:
     """What a prior is multiplied by, before it is divided by 1 + n (UCB: by the root of 1 + n)."""
-    if parameters.exploration == ALPHAZERO:
-        c_puct = math.log((1.0 + parent_visits + parameters.c_base) / parameters.c_base) + parameters.c_init
+    if parameters[EXPLORATION] == ALPHAZERO:
+        base = parameters[C_BASE]
+        c_puct = math.log((1.0 + parent_visits + base) / base) + parameters[C_INIT]
         return float(c_puct * math.sqrt(float(parent_visits)))
-    if parameters.exploration == ALPHAGO_ZERO:
-        return float(parameters.c_puct * math.sqrt(float(parent_visits)))
-    return float(parameters.c_puct * math.sqrt(math.log(1.0 + parent_visits)))
+    if parameters[EXPLORATION] == ALPHAGO_ZERO:
+        return float(parameters[C_PUCT] * math.sqrt(float(parent_visits)))
+    return float(parameters[C_PUCT] * math.sqrt(math.log(1.0 + parent_visits)))
 
 
 @kernel
 def best_edge(tree: Tree, node: int, visits: int, value: float, fpu_reduction: float) -> int:
     """The edge of `node` that PUCT prefers, given the node's `visits` and mean `value` for its mover."""
-    parameters, edges = tree.parameters[0], tree.edges
+    parameters, edges = tree.parameters, tree.edges
     first = tree.nodes[node].first_edge
     count = tree.nodes[node].edge_count
     visited_prior = 0.0
     for edge in range(first, first + count):
         if edges[edge].visits > 0:
             visited_prior += edges[edge].prior
-    if parameters.fpu_absolute:
-        unvisited_value = parameters.fpu_value
+    if parameters[FPU_ABSOLUTE] > 0:
+        unvisited_value = parameters[FPU_VALUE]
     else:
         unvisited_value = value - fpu_reduction * math.sqrt(visited_prior)
     exploration = exploration_factor(parameters, visits)
-    is_ucb = parameters.exploration == UCB
+    is_ucb = parameters[EXPLORATION] == UCB
     best, best_score = -1, -math.inf
     for edge in range(first, first + count):
         in_flight = int(edges[edge].in_flight)
@@ -146,7 +134,7 @@ def forced_edge(tree: Tree) -> int:
     first = tree.nodes[0].first_edge
     for edge in range(first, first + tree.nodes[0].edge_count):
         n = float(edges[edge].visits)
-        if n > 0.0 and n * n < tree.parameters[0].forced_playouts * edges[edge].prior * total:
+        if n > 0.0 and n * n < tree.parameters[FORCED_PLAYOUTS] * edges[edge].prior * total:
             return int(edge)
     return -1
 
@@ -154,13 +142,13 @@ def forced_edge(tree: Tree) -> int:
 @kernel
 def choose_root(tree: Tree) -> int:
     """As `best_edge`; forced playouts come first, and under noise no value is reduced."""
-    state, parameters = tree.state[0], tree.parameters[0]
-    if state.has_noise and parameters.forced_playouts > 0.0:
+    state, parameters = tree.state[0], tree.parameters
+    if state.has_noise and parameters[FORCED_PLAYOUTS] > 0.0:
         forced = forced_edge(tree)
         if forced >= 0:
             return forced
     value = float(state.root_value_sum) / state.root_visits
-    reduction = 0.0 if state.has_noise else parameters.fpu_reduction
+    reduction = 0.0 if state.has_noise else parameters[FPU_REDUCTION]
     return best_edge(tree, 0, state.root_visits + state.waiting, value, reduction)
 
 
@@ -168,4 +156,4 @@ def choose_root(tree: Tree) -> int:
 def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
     visits = tree.edges[edge].visits
     value = value_sum_of(tree, parent, edge, node) / visits
-    return best_edge(tree, node, visits + tree.edges[edge].in_flight, value, tree.parameters[0].fpu_reduction)
+    return best_edge(tree, node, visits + tree.edges[edge].in_flight, value, tree.parameters[FPU_REDUCTION])

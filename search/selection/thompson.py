@@ -19,8 +19,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from games.jit import kernel
 from protocol.search_columns import PRIOR_FLOOR
 from protocol.settings import SelfPlaySettings
@@ -43,12 +41,10 @@ PRIOR_VISITS = 1.0
 VALUE_SPREAD = 0.4
 """Standard deviation of one simulation's value, in units of value."""
 
-PARAMETERS = np.dtype([("prior_scale", np.float64), ("prior_visits", np.float64), ("spread", np.float64)])
-
 
 def parameters(settings: SelfPlaySettings) -> tuple[float, ...]:  # noqa: ARG001
-    """Of PARAMETERS."""
-    return PRIOR_SCALE, PRIOR_VISITS, VALUE_SPREAD
+    """None: they are constants."""
+    return ()
 
 
 def plan_room(settings: SelfPlaySettings) -> int:  # noqa: ARG001
@@ -72,7 +68,7 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult: 
 def largest_sample(tree: Tree, node: int, value_sum: float) -> int:
     """The edge of `node` with the largest sample; ties go to the lowest index. `value_sum`: of the node's own
     evaluation and all that came from its edges, for its side to move."""
-    state, constants, edges = tree.state[0], tree.parameters[0], tree.edges
+    state, edges = tree.state[0], tree.edges
     first = tree.nodes[node].first_edge
     last = first + tree.nodes[node].edge_count
     own, mean_log = value_sum, 0.0
@@ -86,10 +82,10 @@ def largest_sample(tree: Tree, node: int, value_sum: float) -> int:
         if in_flight == BLOCKED:
             continue
         log_prior = math.log(max(float(edges[edge].prior), PRIOR_FLOOR))
-        before = min(1.0, max(-1.0, own + constants.prior_scale * (log_prior - mean_log)))
-        seen = constants.prior_visits + edges[edge].visits
-        mean = (constants.prior_visits * before + float(edges[edge].value_sum)) / seen
-        sample = mean + random_normal(state) * constants.spread / math.sqrt(seen + in_flight)
+        before = min(1.0, max(-1.0, own + PRIOR_SCALE * (log_prior - mean_log)))
+        seen = PRIOR_VISITS + edges[edge].visits
+        mean = (PRIOR_VISITS * before + float(edges[edge].value_sum)) / seen
+        sample = mean + random_normal(state) * VALUE_SPREAD / math.sqrt(seen + in_flight)
         if best < 0 or sample > best_sample:
             best, best_sample = edge, sample
     return best

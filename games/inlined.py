@@ -1,0 +1,84 @@
+"""Jitted functions that are whole where Python calls them, and part of their caller where jitted code does.
+
+Numba makes a library of its own of every jitted function: optimised, with one wrapper for calls from Python
+and another for calls from C, and machine code in which all that it calls is contained once more. A small
+kernel at the bottom of the search was optimised and translated a dozen times, and nobody ever called it.
+
+Here every function has two compilers. The one for calls from Python does all that, but for the wrapper for C.
+The one for calls from jitted code stops at plain LLVM code, which the caller links; so an entry point is
+optimised as a whole, once. That takes less than half the time, and the code is as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from numba.core import types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
+from numba.core.types import unliteral  # type: ignore[attr-defined]
+
+
+class _Code(JITCodeLibrary):  # type: ignore[misc]
+    """LLVM code that is only linked: it is neither optimised nor translated, and has no addresses."""
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:  # noqa: ARG002
+        return 0  # Numba's word for "not here"
+
+    @property
+    def codegen(self) -> _Code:
+        """Who is told the environment of a function."""
+        return self
+
+    def set_env(self, env_name: str, env: object) -> None:
+        """Only code that goes back to the interpreter needs its environment; kernels do not."""
+
+
+class _Inlining(Compiler):  # type: ignore[misc]
+    def __init__(self, typingctx: Any, targetctx: Any, _library: Any, *rest: Any) -> None:
+        super().__init__(typingctx, targetctx, _Code(targetctx.codegen(), "inlined"), *rest)
+
+
+class _Inlined(CPUDispatcher):  # type: ignore[misc]
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Signed integers, known ones too, are passed as int64: one compilation serves all of them."""
+        return super().get_call_template(tuple(_widened(one) for one in args), kws)
+
+
+def _widened(kind: Any) -> Any:
+    kind = unliteral(kind)
+    return types.int64 if kind in types.signed_domain else kind
+
+
+def _copy(function: Any) -> Any:
+    code, defaults = function.__code__, function.__defaults__
+    copy = FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
+    copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+    return copy
+
+
+class EntryPoint(CPUDispatcher):  # type: ignore[misc]
+    """`function`, compiled when it is first called with arguments of some types, and cached on disk."""
+
+    def __init__(self, function: Callable[..., Any], **options: bool | str) -> None:
+        options = {"nopython": True, "no_cfunc_wrapper": True, **options}
+        super().__init__(function, targetoptions=options)
+        inlined_options = {**options, "no_cpython_wrapper": True}
+        twin = _copy(function)  # Numba tells recursion by the function that is being compiled
+        self._inlined = _Inlined(twin, targetoptions=inlined_options, pipeline_class=_Inlining)
+        self.enable_caching()
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba takes this for where jitted code calls it."""
+        return types.Dispatcher(self._inlined)

@@ -1,0 +1,126 @@
+"""How kernels are compiled and bound, and which sources the cache of compiled code depends on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import types
+
+from games.jit import Unbound, bind, jit, kernel, source_key
+from games.jit_sources import PACKAGES, sources
+
+LIMIT = Unbound()
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def weight(x: int) -> int:
+    raise RuntimeError("a stub")
+
+
+@kernel
+def twice(x: int) -> int:
+    return 2 * x
+
+
+@kernel
+def weighed(x: int) -> int:
+    return weight(twice(x)) + LIMIT
+
+
+@kernel
+def factorial(n: int) -> int:
+    if n <= 1:
+        return 1
+    return n * factorial(n - 1)
+
+
+@jit
+def plus_one(x: int) -> int:
+    return x + 1
+
+
+@jit
+def plus_two(x: int) -> int:
+    return x + 2
+
+
+@jit
+def first_and_small(values: np.ndarray) -> int:  # type: ignore[type-arg]
+    return plus_one(values[0]) + plus_one(7)
+
+
+HERE = [sys.modules[__name__]]
+
+
+def test_a_kernel_calls_what_is_bound_in_the_place_of_its_stubs() -> None:
+    one = bind(HERE, {"one": [(weight, plus_one), (LIMIT, 10)]})
+    two = bind(HERE, {"two": [(weight, plus_two), (LIMIT, 20)]})
+    assert (one.weighed(3), two.weighed(3)) == (17, 28)
+    assert one.factorial(5) == 120
+
+
+def test_kernels_that_reach_nothing_bound_are_compiled_once_for_all() -> None:
+    one = bind(HERE, {"one": [(weight, plus_one), (LIMIT, 10)]})
+    two = bind(HERE, {"two": [(weight, plus_two), (LIMIT, 20)]})
+    assert one.twice is two.twice
+    assert one.weighed is not two.weighed
+    assert one.weighed is bind(HERE, {"one": [(weight, plus_one), (LIMIT, 10)]}).weighed
+
+
+def test_names_of_compiled_kernels_differ_with_a_bound_number() -> None:
+    names = {bind(HERE, {"a": [(weight, plus_one), (LIMIT, n)]}).weighed.__qualname__ for n in (1, 2)}
+    assert len(names) == 2
+
+
+def test_integers_of_all_sizes_share_one_inlined_compilation() -> None:
+    assert first_and_small(np.array([4], np.int32)) == first_and_small(np.array([4], np.int64)) == 13
+    inlined = plus_one._numba_type_.dispatcher  # type: ignore[attr-defined]
+    for kind in (types.int32, types.int64, types.literal(7)):
+        inlined.get_call_template((kind,), {})
+    assert len(inlined.overloads) == 1
+    assert not plus_one.overloads, "nobody has called it from Python"  # type: ignore[attr-defined]
+
+
+# ---- The key of the cache -----------------------------------------------------------------------
+
+TREE = {
+    "games/__init__.py": "",
+    "games/kernel.py": "from protocol.limits import (\n    LIMIT,\n)\n\n\n@kernel\ndef f(): ...\n",
+    "protocol/limits.py": "from protocol import far\n\nLIMIT = far.FAR\n",
+    "protocol/far.py": "FAR = 3\n",
+    "trainer/loop.py": "from games.kernel import f\n",
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name, text in TREE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("changed", ["games/kernel.py", "protocol/limits.py", "protocol/far.py"])
+def test_a_kernel_and_constants_that_it_imports_even_from_afar_are_in_the_key(
+    tree: Path, changed: str
+) -> None:
+    before = source_key(tree)
+    (tree / changed).write_text(TREE[changed] + "# changed\n", encoding="utf-8")
+    assert source_key(tree) != before
+
+
+def test_modules_without_compiled_code_are_not_in_the_key(tree: Path) -> None:
+    before = source_key(tree)
+    (tree / "trainer/loop.py").write_text("from games.kernel import f, g\n", encoding="utf-8")
+    (tree / "trainer/new.py").write_text("VALUE = 1\n", encoding="utf-8")
+    assert source_key(tree) == before
+
+
+def test_every_module_of_the_project_with_compiled_code_is_in_a_package_that_is_looked_at() -> None:
+    folders = [path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests"]
+    assert set(PACKAGES) < set(folders)
+    assert sources(ROOT, folders).keys() - {"bench"} == sources(ROOT).keys()
+    assert {"search.step_kernel", "games.chess.movegen", "search.layout"} < sources(ROOT).keys()
