@@ -30,7 +30,7 @@ from protocol.frames import check_evaluations, check_leaves
 from protocol.messages import Evaluate, Evaluated, decode, encode
 from runtime.door import Door
 from runtime.ports import find_base_port
-from runtime.sockets import Channel, Context, Frame, Socket, dealer, new_context, receive, router
+from runtime.sockets import Channel, Context, Frame, Socket, dealer, new_context, plain, receive, router
 
 ROWS, WORDS, ACTIONS, LEGAL = 128, 119, 4672, 32
 IN_FLIGHT = 4
@@ -140,14 +140,14 @@ class DoorReader:
         self._door.start(self._read, lambda _peer, _why: None)
 
     def send(self, frames: Sequence[Frame]) -> bool:
-        return self._door.send(frames)
+        return self._door.send(bytes(plain(frames[0])), [plain(frame) for frame in frames[1:]])
 
     def close(self) -> None:
         self._door.close()
 
-    def _read(self, frames: list[memoryview]) -> None:
-        self._door.admit(bytes(frames[0]))
-        self._on_message(frames)
+    def _read(self, peer: bytes, frames: list[memoryview]) -> None:
+        self._door.admit(peer)
+        self._on_message([memoryview(peer), *frames])
 
 
 DOOR = "door"

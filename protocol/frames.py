@@ -17,10 +17,17 @@ from protocol.messages import MAX_ROWS, BadMessage
 
 Buffer = bytes | bytearray | memoryview
 
+_U16, _U64, _F16, _F32 = (np.dtype(name) for name in ("<u2", "<u8", "<f2", "<f4"))
+_ONE = np.uint16(1)
+
 PROBABILITY_LIMIT = 1.001
 """What rounding may make of a probability of one."""
 _HALF_LIMIT = 0x3C01
 """Bits of the largest float16 not above that; larger words are > 1, negative, infinite or NaN."""
+_SINGLE_LIMIT = int(np.float32(PROBABILITY_LIMIT).view(np.uint32))
+"""The same for float32, and -0.0 is larger as well."""
+_largest = np.maximum.reduce
+"""Of an array. What `max` does, without two Python functions in between."""
 _SCALAR_LIMIT = np.uint64(0x3F800000)
 """Bits of the float32 1.0. Floats that are not negative are ordered like their bits, so a larger word is > 1,
 negative, infinite or NaN, or has something in its upper half."""
@@ -62,19 +69,16 @@ def check_leaves(
     reason.
     """
     _check_outline(rows, frames, ("features", "counts", "actions"))
-    features = _view(frames[0], np.dtype("<u8"), rows * feature_words, "features").reshape(
-        rows, feature_words
-    )
-    if scalars and features[:, feature_words - scalars :].max() > _SCALAR_LIMIT:
+    features = _view(frames[0], _U64, rows * feature_words, "features").reshape(rows, feature_words)
+    if scalars and _largest(features[:, feature_words - scalars :], axis=None) > _SCALAR_LIMIT:
         raise BadMessage(_wrong_scalar(features, feature_words - scalars))
-    counts = _view(frames[1], np.dtype("<u2"), rows, "counts")
-    least, most = int(counts.min()), int(counts.max())
+    counts = _view(frames[1], _U16, rows, "counts")
     limit = actions_limit if max_legal is None else max_legal
-    if least < 1 or most > limit:
-        wrong = least if least < 1 else most
+    if _largest(counts - _ONE) >= limit:  # 0 becomes 65,535
+        wrong = 0 if not counts.all() else int(counts.max())
         raise BadMessage(f"a leaf has {wrong} legal actions, expected 1 to {limit}")
-    actions = _view(frames[2], np.dtype("<u2"), int(counts.sum(dtype=np.int64)), "actions")
-    largest = int(actions.max())
+    actions = _view(frames[2], _U16, int(np.add.reduce(counts, dtype=np.int64)), "actions")
+    largest = int(_largest(actions))
     if largest >= actions_limit:
         raise BadMessage(f"action {largest} is not below {actions_limit}")
     return LeafFrames(features, counts, actions)
@@ -86,6 +90,8 @@ def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> Evalua
     Raises BadMessage with the exact reason, also for a number that is no probability (NaN among them).
     """
     answers = read_evaluations(rows, total, frames)
+    if are_probabilities(answers):
+        return answers
     if not _are_priors(answers.priors):
         raise BadMessage(f"prior {_first_wrong(answers.priors)} is no probability")
     if not _are_probabilities(answers.wdl).all():
@@ -96,11 +102,18 @@ def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> Evalua
 def read_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> EvaluationFrames:
     """As `check_evaluations`, but looks at lengths only: the numbers may be anything (`wrong_rows`)."""
     _check_outline(rows, frames, ("priors", "wdl"))
-    priors = _view(frames[0], np.dtype("<f2"), total, "priors")
-    wdl = _view(frames[1], np.dtype("<f4"), 3 * rows, "wdl").reshape(rows, 3)
+    priors = _view(frames[0], _F16, total, "priors")
+    wdl = _view(frames[1], _F32, 3 * rows, "wdl").reshape(rows, 3)
     if total < rows:
         raise BadMessage(f"{rows} leaves cannot have {total} legal actions together")
     return EvaluationFrames(priors, wdl)
+
+
+def are_probabilities(answers: EvaluationFrames) -> bool:
+    """Whether all numbers are. The quick check: False for a -0.0 too, of which `wrong_rows` knows better."""
+    return (
+        _are_priors(answers.priors) and int(_largest(answers.wdl.view(np.uint32), axis=None)) <= _SINGLE_LIMIT
+    )
 
 
 def wrong_rows(answers: EvaluationFrames, counts: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_] | None:
@@ -118,7 +131,7 @@ def wrong_rows(answers: EvaluationFrames, counts: npt.NDArray[np.uint16]) -> npt
 
 
 def _are_priors(priors: npt.NDArray[np.float16]) -> bool:
-    return int(priors.view(np.uint16).max()) <= _HALF_LIMIT
+    return int(_largest(priors.view(np.uint16))) <= _HALF_LIMIT
 
 
 def _are_probabilities(wdl: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:

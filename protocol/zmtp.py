@@ -97,11 +97,17 @@ class Incoming:
 
         Of a peer without a session a message is its frame 0, cut off behind `MAX_HELLO` + 1 bytes.
         """
-        view = memoryview(self._rest + data if self._rest else data)
-        self._rest = b""
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        view = memoryview(data)
         self._commands = at = 0
         while at < len(view):
             if self._left < 0:
+                if self.ready and self.joined and (stop := self._whole_frame(data, at)):
+                    more, at = data[at] & MORE, stop
+                    if not more:
+                        yield self._end_message()
+                    continue
                 size = self._needed(view[at : at + 1])
                 if len(view) - at < size:
                     self._rest = bytes(view[at:])
@@ -114,9 +120,29 @@ class Incoming:
             if self._left == 0:
                 self._left = -1
                 if self._end_frame():
-                    message, self._frames = self._frames, []
-                    self._count = self._size = self.held = 0
-                    yield message
+                    yield self._end_message()
+
+    def _whole_frame(self, data: bytes, at: int) -> int:
+        """Take the frame of a message that begins at `at`, if all of it is there. Where it ends, or 0."""
+        flags, start = data[at], at + 2
+        if flags & COMMAND or len(data) - at < 9:
+            return 0
+        size = data[at + 1]
+        if flags & LONG:
+            start, size = at + 9, int.from_bytes(data[at + 1 : at + 9], "big")
+        if len(data) - start < size:
+            return 0
+        self._check_frame(size)
+        self._frames.append(memoryview(data[start : start + size]))
+        self._count += 1
+        self._size += size
+        self.held += size
+        return start + size
+
+    def _end_message(self) -> list[memoryview]:
+        message, self._frames = self._frames, []
+        self._count = self._size = self.held = 0
+        return message
 
     def _needed(self, first: memoryview) -> int:
         """Bytes of what stands before the next body."""
@@ -136,7 +162,7 @@ class Incoming:
         elif not self.ready:
             raise Broken("a message came before READY")
         else:
-            self._check_frame()
+            self._check_frame(self._left)
             self._keep = self._left
             if not self.joined:
                 self._keep = 0 if self._count else min(self._left, MAX_HELLO + 1)
@@ -157,11 +183,11 @@ class Incoming:
             raise Broken("a flood of commands")
         self._keep = self._left
 
-    def _check_frame(self) -> None:
+    def _check_frame(self, size: int) -> None:
         limits = self._limits
-        if self._left > limits.frame:
-            raise Broken(f"a frame of {self._left} bytes, expected at most {limits.frame}")
-        if self._count >= limits.frames or self._size + self._left > limits.message:
+        if size > limits.frame:
+            raise Broken(f"a frame of {size} bytes, expected at most {limits.frame}")
+        if self._count >= limits.frames or self._size + size > limits.message:
             raise Broken(f"a message of more than {limits.frames} frames or {limits.message} bytes")
 
     def _take(self, part: memoryview) -> None:
@@ -222,10 +248,9 @@ def _properties(body: bytes) -> dict[bytes, bytes]:
 
 
 def wire(frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
-    """A message as the buffers to send one after the other."""
-    last = len(frames) - 1
+    """A message as the buffers to send one after the other. A `memoryview` must be of bytes."""
     parts: list[bytes | memoryview] = []
-    for index, body in enumerate(frames):
-        size = body.nbytes if isinstance(body, memoryview) else len(body)
-        parts += (frame_header(size, more=index < last), body)
+    for body in frames:
+        parts += (frame_header(len(body), more=True), body)
+    parts[-2] = frame_header(len(parts[-1]), more=False)
     return parts

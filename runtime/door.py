@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from protocol.zmtp import GREETING, PING, READY, Broken, Limits, wire
-from runtime.door_connection import PING_PATIENCE, DoorConnection, Silence
+from runtime.door_connection import DoorConnection, Silence
 from runtime.holdings import Holdings
 from runtime.listening import LOCAL, Listener
 from runtime.logs import Repeated
 from runtime.pacing import AddressPaces, Pace, PaceLimits
-from runtime.sockets import Frame, plain
 from runtime.strangers import Strangers
 
 log = logging.getLogger(__name__)
@@ -65,14 +64,18 @@ class DoorLimits:
     """Messages of one connection that bring no work (`Door.charge`)."""
     talk_of_address: PaceLimits = PaceLimits(rate=200.0, burst=1000.0)
     """The same of all connections from one address, and the connections themselves."""
+    ping_after: float = 5.0
+    """Seconds of silence after which a peer gets a PING: a host that vanished says nothing."""
+    ping_patience: float = 15.0
+    """Seconds that it has for the answer."""
 
 
-OnMessage = Callable[[list[memoryview]], None]
+OnMessage = Callable[[bytes, list[memoryview]], None]
 OnGone = Callable[[bytes, str], None]
 
 
 class Door:
-    """`start` it with what is to be done; a message is `[peer, *frames]`, either way."""
+    """`start` it with what is to be done. A message is its frames; who sent it or gets it is a number."""
 
     def __init__(
         self,
@@ -98,7 +101,8 @@ class Door:
         """Connections that the door ended because of what they did."""
 
     def start(self, on_message: OnMessage, on_gone: OnGone) -> None:
-        """Begin to accept and read. `on_gone(peer, why)`: its connection has ended; "": it hung up."""
+        """Begin to accept and read. `on_message(peer, frames)`. `on_gone(peer, why)`: its connection has
+        ended; "": it hung up."""
         self._on_message, self._on_gone = on_message, on_gone
         self._loop = asyncio.get_running_loop()
         self._listener.start(self._loop, self._take_in)
@@ -161,20 +165,22 @@ class Door:
         of_address = self._addresses.take(connection.address, now, price + size / PRICED_BYTES)
         connection.pause = min(LONGEST_PAUSE, max(wait, of_address))
 
-    def send(self, frames: Sequence[Frame]) -> bool:
-        """Hand a message over; False if the peer is gone or does not read. Never waits."""
-        connection = self._connections.get(bytes(frames[0]))
+    def send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> bool:
+        """Hand a message over; False if the peer is gone or does not read. Never waits.
+
+        Frames that a slow reader has to wait for are copied, unless they are read-only.
+        """
+        connection = self._connections.get(peer)
         if connection is None or connection.broken or not connection.incoming.ready:
             return False
-        parts = wire([plain(frame) for frame in frames[1:]])
-        return self._send(connection, parts)
+        return self._send(connection, wire(frames))
 
     # ---- out --------------------------------------------------------------------------------
 
     def _send(self, connection: DoorConnection, parts: list[bytes | memoryview]) -> bool:
         limits = self._limits
         limit = limits.unsent if connection.incoming.joined else limits.unsent_stranger
-        size = sum(part.nbytes if isinstance(part, memoryview) else len(part) for part in parts)
+        size = sum(map(len, parts))
         if connection.unsent_size and connection.unsent_size + size > limit:
             return False
         try:
@@ -270,7 +276,7 @@ class Door:
         try:
             for message in messages:
                 handled += 1
-                self._on_message([memoryview(connection.peer), *message])
+                self._on_message(connection.peer, message)
                 if connection.broken:
                     return
                 if handled == TURN or connection.pause:
@@ -285,8 +291,10 @@ class Door:
             return
         if again:
             self._in_loop.add_reader(connection.fd, self._on_readable, connection)
-        self._pong(connection)
-        self._account(connection, progress=handled > 0)
+        if connection.incoming.replies:
+            self._pong(connection)
+        if connection.is_held or connection.incoming.held or connection.unsent_size:
+            self._account(connection, progress=handled > 0)
 
     def _read_on(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
         if not connection.broken:
@@ -295,10 +303,9 @@ class Door:
 
     def _pong(self, connection: DoorConnection) -> None:
         """Answer its PINGs, unless it does not read."""
-        if connection.incoming.replies:
-            replies = b"".join(connection.incoming.replies)
-            connection.incoming.replies.clear()
-            self._send(connection, [replies])
+        replies = b"".join(connection.incoming.replies)
+        connection.incoming.replies.clear()
+        self._send(connection, [replies])
 
     # ---- ends -------------------------------------------------------------------------------
 
@@ -309,17 +316,19 @@ class Door:
         for peer in self._strangers.expire(now):
             self._drop_soon(self._connections[peer], "")
         self._addresses.tidy(now)
+        patience = self._limits.ping_patience
         for connection in self._connections.values():
-            match connection.silence(now):
+            match connection.silence(now, self._limits.ping_after, patience):
                 case Silence.PING:
                     self._send(connection, [PING])
                 case Silence.DEAD:
-                    self._drop_soon(connection, f"nothing heard for {PING_PATIENCE:.0f} s after a PING")
+                    self._drop_soon(connection, f"nothing heard for {patience:g} s after a PING")
         self._timer = self._in_loop.call_later(TICK_SECONDS, self._tick)
 
     def _account(self, connection: DoorConnection, *, progress: bool) -> None:
         """What is held for this connection has changed."""
         size = connection.incoming.held + connection.unsent_size
+        connection.is_held = size > 0
         for peer in self._held.update(connection.peer, size, self._clock(), progress=progress):
             self._cut_soon(
                 peer, f"{self._limits.held} bytes are held for all peers, and it holds them longest"

@@ -14,10 +14,6 @@ from runtime.pacing import Pace
 
 PARTS_AT_ONCE = 64
 """Buffers handed to one `sendmsg`."""
-PING_AFTER = 5.0
-"""Seconds of silence after which a peer is asked whether it is there: a host that vanished says nothing."""
-PING_PATIENCE = 15.0
-"""Seconds that it has for the answer."""
 
 
 class Silence(Enum):
@@ -46,6 +42,8 @@ class DoorConnection:
         self.talk = talk
         self.pause = 0.0
         """Seconds until more of it is read; set while one of its messages is handled."""
+        self.is_held = False
+        """Something was held for it when that was last counted."""
         self.broken = False
         """It is to be dropped in the next turn of the loop: nothing is read or sent any more."""
 
@@ -62,14 +60,13 @@ class DoorConnection:
             return 0
 
     def queue(self, parts: Sequence[bytes | memoryview], skip: int) -> None:
-        """Keep what is behind the first `skip` bytes, as copies: whoever sent it may change it."""
+        """Keep what is behind the first `skip` bytes. What can be changed is copied: whoever sent it may."""
         for part in parts:
-            size = part.nbytes if isinstance(part, memoryview) else len(part)
-            if skip < size:
-                rest = memoryview(part).cast("B")[skip:] if size else memoryview(b"")
-                self.unsent.append(rest if isinstance(part, bytes) else memoryview(bytes(rest)))
-                self.unsent_size += size - skip
-            skip = max(0, skip - size)
+            if skip < len(part):
+                rest = memoryview(part)[skip:]
+                self.unsent.append(rest if rest.readonly else memoryview(bytes(rest)))
+                self.unsent_size += len(rest)
+            skip = max(0, skip - len(part))
 
     def flush(self) -> int:
         """Send what is queued; bytes taken. Raises OSError."""
@@ -82,11 +79,14 @@ class DoorConnection:
             left -= len(self.unsent.popleft())
         return taken
 
-    def silence(self, now: float) -> Silence:
-        """What to do about a peer of which nothing has been heard; PING is due again after each answer."""
-        if not self.incoming.answers_pings or now - self.heard < PING_AFTER:
+    def silence(self, now: float, ping_after: float, patience: float) -> Silence:
+        """What to do about a peer of which nothing has been heard; PING is due again after each answer.
+
+        `ping_after`, `patience`: seconds without a word until a PING, and without an answer to it.
+        """
+        if not self.incoming.answers_pings or now - self.heard < ping_after:
             return Silence.SHORT
         if self.pinged <= self.heard:
             self.pinged = now
             return Silence.PING
-        return Silence.DEAD if now - self.pinged >= PING_PATIENCE else Silence.SHORT
+        return Silence.DEAD if now - self.pinged >= patience else Silence.SHORT

@@ -28,7 +28,6 @@ from runtime.log_files import LogFile
 from runtime.ports import PORTS
 from runtime.processes import Children, to_stderr
 from runtime.runs import RunFolder
-from runtime.sockets import new_context
 from runtime.view import View
 from search.settings import MAX_SIMULATIONS, resolve
 from server.config import ServerConfig
@@ -87,8 +86,7 @@ class App:
         devices = await find_devices(config.gpus, stop)
         workers = self._workers(devices)
         store = WeightsStore(folder.weights, self._game.name)
-        context = new_context()
-        front = Front(context, self._front_settings(folder, endpoints, len(devices), workers), store)
+        front = Front(self._front_settings(folder, endpoints, len(devices), workers), store)
         try:
             front.pool.newest = await first_weights(config, self._self_play.history, store, stop)
             gate = self._gate(front, folder, devices[0]) if config.mode == "alphago_zero" else None
@@ -96,7 +94,6 @@ class App:
             await self._run_all(front, devices, workers, folder, endpoints, view, stop, gate)
         finally:
             front.close()
-            context.destroy(0)
 
     async def _run_all(
         self,

@@ -15,14 +15,13 @@ beside whatever else is in that batch. So they cost nobody but the session that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from protocol.errors import Code
-from protocol.frames import LeafFrames
 from server.fair_queue import FairQueue
 from server.pieces import Answer, EvaluatorId, Instruction, Piece, Refuse, Request, SendBatch, Session
 
@@ -35,33 +34,37 @@ MAX_QUEUED_ROWS = 1 << 21
 
 
 @dataclass(eq=False, slots=True)
-class _Sent:
+class Sent:
+    """A batch that a device is at."""
+
     pieces: tuple[Piece, ...]
     rows: int
-    sent: float
-    alone: bool
+    actions: int
+    """Legal actions of all its rows."""
+    at: float
+    """When it was sent."""
 
-    @property
-    def actions(self) -> int:
-        return sum(stop - start for start, stop in (piece.action_range for piece in self.pieces))
+    def counts(self) -> npt.NDArray[np.uint16]:
+        """[rows] legal actions of each."""
+        return np.frombuffer(b"".join(piece.frames()[1] for piece in self.pieces), np.uint16)
 
 
 @dataclass(eq=False, slots=True)
 class _Device:
     target_rows: int
     pipeline: int
-    sent: dict[int, _Sent] = field(default_factory=dict)
+    sent: dict[int, Sent] = field(default_factory=dict)
+    rows: int = 0
+    """In all that was sent."""
+    tries_suspects: bool = False
+    """It is at rows that a device may have died of, and at nothing else."""
 
-    @property
-    def rows(self) -> int:
-        return sum(batch.rows for batch in self.sent.values())
-
-    def least(self) -> int:
-        """Rows worth sending now: anything to a free device, half of what it computes to a busy one."""
-        return max(1, min(self.rows, self.target_rows) // 2)
-
-    def has_room(self) -> bool:
-        return len(self.sent) < self.pipeline and not any(batch.alone for batch in self.sent.values())
+    def takes(self, queued: int) -> bool:
+        """Whether it has room, and rows enough are queued: any for a free device, half of what it computes
+        for a busy one."""
+        if len(self.sent) >= self.pipeline or self.tries_suspects:
+            return False
+        return queued >= min(self.rows, self.target_rows) // 2
 
 
 @dataclass
@@ -69,7 +72,6 @@ class QueueCounts:
     """What the queue has seen, for figures."""
 
     batches: int = 0
-    rows_sent: int = 0
     late_batches: int = 0
     """Answers to batches this queue does not know (any more)."""
     redone_rows: int = 0
@@ -98,23 +100,22 @@ class LeafQueue:
 
     # ---- events of sessions -----------------------------------------------------------------
 
-    def request(self, session: Session, request: int, frames: LeafFrames, now: float) -> list[Instruction]:
-        """Leaves have arrived. `frames` must have been checked; they are kept until answered.
+    def request(
+        self, session: Session, request: int, frames: Sequence[memoryview], now: float
+    ) -> list[Instruction]:
+        """Leaves have arrived. `frames` (of EVALUATE) must have been checked; they are kept until answered.
 
         A request sent again while it is in work is ignored: the first is answered.
         """
         mine = self._requests.setdefault(session, {})
         if request in mine:
             return []
-        rows = len(frames.counts)
-        if self.queued_rows + rows > self._max_queued_rows:
+        entry = Request(session, request, frames, now)
+        if self.queued_rows + entry.rows > self._max_queued_rows:
             reason = f"{self.queued_rows} leaves are queued already"
-            return [Refuse(session, request, Code.BUSY, reason, rows, retry_after=1.0)]
-        offsets = np.zeros(rows + 1, np.int64)
-        np.cumsum(frames.counts, out=offsets[1:])
-        entry = Request(session, request, frames, offsets, now, rows)
+            return [Refuse(session, request, Code.BUSY, reason, entry.rows, retry_after=1.0)]
         mine[request] = entry
-        self._queue.append(Piece(entry, 0, rows))
+        self._queue.append(Piece(entry, 0, entry.rows))
         return self._dispatch(now)
 
     def knows(self, session: Session, request: int) -> bool:
@@ -179,27 +180,23 @@ class LeafQueue:
         return [
             name
             for name, device in self._devices.items()
-            if any(now - batch.sent > older_than for batch in device.sent.values())
+            if any(now - batch.at > older_than for batch in device.sent.values())
         ]
 
-    def expected(self, evaluator: EvaluatorId, batch: int) -> tuple[int, int] | None:
-        """Rows and legal actions in a batch that this device is at; None for any other batch."""
+    def sent(self, evaluator: EvaluatorId, batch: int) -> Sent | None:
+        """A batch that this device is at; None for any other batch."""
         device = self._devices.get(evaluator)
-        sent = device.sent.get(batch) if device else None
-        return None if sent is None else (sent.rows, sent.actions)
-
-    def legal_counts(self, evaluator: EvaluatorId, batch: int) -> npt.NDArray[np.uint16]:
-        """[rows] legal actions of each row in a batch that this device is at (KeyError for any other)."""
-        pieces = self._devices[evaluator].sent[batch].pieces
-        return np.concatenate([piece.of.frames.counts[piece.first :][: piece.rows] for piece in pieces])
+        return device.sent.get(batch) if device else None
 
     # ---- inside -----------------------------------------------------------------------------
 
-    def _take_sent(self, evaluator: EvaluatorId, batch: int) -> _Sent | None:
+    def _take_sent(self, evaluator: EvaluatorId, batch: int) -> Sent | None:
         device = self._devices.get(evaluator)
-        sent = device.sent.pop(batch, None) if device else None
-        if sent is None:
+        if device is None or (sent := device.sent.pop(batch, None)) is None:
             self.counts.late_batches += 1
+            return None
+        device.rows -= sent.rows
+        device.tries_suspects = False
         return sent
 
     def _answers(self, runs: Iterable[tuple[Piece, bool]]) -> Iterator[Answer]:
@@ -270,31 +267,41 @@ class LeafQueue:
     def _dispatch(self, now: float) -> list[Instruction]:
         """Send while some device has room for what is queued, the least loaded one first."""
         sends: list[Instruction] = []
-        while self.queued_rows and (name := self._next_device()) is not None:
+        while queued := self._queue.rows + self._suspect_rows:
+            name = self._next_device(queued)
+            if name is None:
+                break
             sends.append(self._send(name, now))
         return sends
 
-    def _next_device(self) -> EvaluatorId | None:
+    def _next_device(self, queued: int) -> EvaluatorId | None:
+        """The least loaded one that takes some of so many rows."""
         best: EvaluatorId | None = None
-        best_rows = -1
+        least = 0
         for name, device in self._devices.items():
-            rows = device.rows
-            open_to_it = not device.sent if self._suspects else device.has_room()
-            if open_to_it and self.queued_rows >= device.least() and (best is None or rows < best_rows):
-                best, best_rows = name, rows
+            is_open = not device.sent if self._suspects else device.takes(queued)
+            if is_open and (best is None or device.rows < least):
+                best, least = name, device.rows
         return best
 
     def _send(self, name: EvaluatorId, now: float) -> SendBatch:
         device = self._devices[name]
-        alone = bool(self._suspects)
-        pieces = self._take_suspect(device.target_rows) if alone else self._queue.take(device.target_rows)
-        rows = sum(piece.rows for piece in pieces)
+        if self._suspects:
+            device.tries_suspects = True
+            pieces = self._take_suspect(device.target_rows)
+        else:
+            pieces = self._queue.take(device.target_rows)
+        rows = actions = 0
+        waited = 0.0
+        for piece in pieces:
+            start, stop = piece.action_range
+            rows, actions = rows + piece.rows, actions + stop - start
+            waited += (now - piece.of.arrived) * piece.rows
         batch, self._next_batch = self._next_batch, self._next_batch + 1
-        device.sent[batch] = _Sent(pieces, rows, now, alone)
+        device.sent[batch] = Sent(pieces, rows, actions, now)
+        device.rows += rows
         self.counts.batches += 1
-        self.counts.rows_sent += rows
-        waited = sum((now - piece.of.arrived) * piece.rows for piece in pieces) / rows
-        return SendBatch(name, batch, pieces, waited)
+        return SendBatch(name, batch, pieces, rows, waited / rows)
 
     def _take_suspect(self, room: int) -> tuple[Piece, ...]:
         piece = self._suspects[0]

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.frames import LeafFrames
 from protocol.messages import (
     BadMessage,
     Batch,
@@ -30,7 +29,8 @@ from protocol.messages import (
     encode,
 )
 from protocol.sessions import hello_first
-from runtime.sockets import Channel, Socket
+from protocol.zmtp import Limits
+from runtime.door import Door, DoorLimits
 from server.evaluator_watch import EvaluatorWatch, WatchTimes
 from server.figures import Figures
 from server.weights import WeightsStore
@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 FRAME_LIMIT = 256 * 1024 * 1024
 """Largest frame between front and evaluators, bytes (both are ours)."""
+LIMITS = DoorLimits(incoming=Limits(FRAME_LIMIT, 2 * FRAME_LIMIT), unsent=FRAME_LIMIT, held=16 * FRAME_LIMIT)
+"""Of the evaluators' socket: a fuse, as batches in flight are few."""
 
 
 @dataclass
@@ -70,20 +72,22 @@ class EvaluatorPool:
 
     def __init__(
         self,
-        socket: Socket,
+        door: Door,
         store: WeightsStore,
         figures: Figures,
         events: PoolEvents,
         watch: WatchTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.channel = Channel(socket, self._on_frames)
+        self.door = door
         self.newest: WeightsInfo | None = store.current
         """Weights that evaluators shall use: the current ones, or newer ones that none has taken yet."""
         self._store = store
         self._figures = figures
         self._events = events
         self._devices: dict[int, Device] = {}
+        self._indices: dict[bytes, int] = {}
+        """Of these by peer."""
         self._sizes: dict[int, EvaluatorReady] = {}
         """As each evaluator last described itself, also while it is being restarted."""
         self.watch = EvaluatorWatch(watch)
@@ -95,6 +99,13 @@ class EvaluatorPool:
             BatchDone: lambda peer, message, frames: self._events.done(peer, message, frames),
             Ping: self._on_ping,
         }
+
+    def start(self) -> None:
+        """Let evaluators in; must be called in the loop's thread."""
+        self.door.start(self._on_frames, self._on_gone)
+
+    def close(self) -> None:
+        self.door.close()
 
     @property
     def target_rows(self) -> int:
@@ -110,10 +121,9 @@ class EvaluatorPool:
         """Those that have weights."""
         return [device for device in self._devices.values() if device.sha256]
 
-    def send_batch(self, peer: bytes, batch: int, frames: LeafFrames) -> bool:
+    def send_batch(self, peer: bytes, batch: int, rows: int, frames: Sequence[bytes | memoryview]) -> bool:
         """False when the process is gone."""
-        rows = len(frames.counts)
-        return self.channel.send([peer, encode(Batch(batch, rows)), *frames])
+        return self.door.send(peer, (encode(Batch(batch, rows)), *frames))
 
     def load(self, info: WeightsInfo) -> None:
         """Have all evaluators swap to weights that are in the store."""
@@ -133,24 +143,29 @@ class EvaluatorPool:
     def _forget(self, index: int) -> None:
         device = self._devices.pop(index, None)
         if device is not None:
+            del self._indices[device.peer]
             self._figures.evaluator_restarts += 1
             self._events.died(device.peer)
 
     def index_of(self, peer: bytes) -> int | None:
-        return next((index for index, device in self._devices.items() if device.peer == peer), None)
+        return self._indices.get(peer)
 
     # ---- messages ---------------------------------------------------------------------------
 
-    def _on_frames(self, frames: list[memoryview]) -> None:
-        with self._figures.faults.survived("evaluators", time.monotonic()):
-            self._read(frames)
+    def _on_gone(self, peer: bytes, _why: str) -> None:
+        """Its connection has ended. A process that lives dials again, and is told to say who it is."""
+        if (index := self._indices.get(peer)) is not None:
+            self._forget(index)
 
-    def _read(self, frames: list[memoryview]) -> None:
-        peer = bytes(frames[0])
+    def _on_frames(self, peer: bytes, frames: list[memoryview]) -> None:
         try:
-            if len(frames) < 2:
-                raise BadMessage("no frames behind the peer's identity")
-            message = decode(frames[1])
+            self._read(peer, frames)
+        except Exception as error:
+            self._figures.faults.note("evaluators", error, self._clock())
+
+    def _read(self, peer: bytes, frames: list[memoryview]) -> None:
+        try:
+            message = decode(frames[0])
             handler = self._handlers.get(type(message))
             if handler is None:
                 raise BadMessage(f"{type(message).__name__} does not belong here")
@@ -158,8 +173,8 @@ class EvaluatorPool:
                 self.watch.heard(index, self._clock())
             elif not isinstance(message, EvaluatorReady):
                 # Its connection was cut and mended, which it cannot see: we know it under another name.
-                self.channel.send([peer, encode(hello_first())])
-            handler(peer, message, frames[2:])
+                self._send(peer, hello_first())
+            handler(peer, message, frames[1:])
         except BadMessage as error:
             self._figures.protocol_errors += 1
             log.warning("dropped a message of an evaluator: %s", error)
@@ -174,7 +189,12 @@ class EvaluatorPool:
         self._forget(ready.index)
         self.watch.ready(ready.index, self._clock())
         device = self._devices[ready.index] = Device(peer, ready)
+        self._indices[peer] = ready.index
+        self.door.admit(peer)
         self._send_load(device)
+
+    def _send(self, peer: bytes, message: Message) -> bool:
+        return self.door.send(peer, (encode(message),))
 
     def _send_load(self, device: Device) -> None:
         if self.newest is None:
@@ -182,7 +202,7 @@ class EvaluatorPool:
         self.watch.told_to_load(device.ready.index, self._clock())
         path = self._store.path(self.newest).resolve()
         message = LoadWeights(self.newest.version, self.newest.sha256, str(path))
-        if not self.channel.send([device.peer, encode(message)]):
+        if not self._send(device.peer, message):
             log.warning("evaluator %d cannot be told of new weights", device.ready.index)
 
     def _on_ping(self, peer: bytes, _message: Ping, _: list[memoryview]) -> None:
@@ -190,7 +210,7 @@ class EvaluatorPool:
         index = self.index_of(peer)
         if index is None:
             return
-        self.channel.send([peer, encode(Pong())])
+        self._send(peer, Pong())
         for load in self.watch.idle(index, self._clock()):
             log.warning("evaluator %d is told of its weights once more", load.index)
             self._send_load(self._devices[index])

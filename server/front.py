@@ -21,11 +21,11 @@ from protocol.sessions import Session, SessionTable
 from runtime.door import Door, DoorLimits
 from runtime.exits import Exit, Fatal
 from runtime.memory import give_back
-from runtime.sockets import HEARTBEAT_MS, Context, raise_file_limit, router
+from runtime.sockets import raise_file_limit
 from server.batching import MAX_QUEUED_ROWS
 from server.bulk_service import BulkService
 from server.evaluator_watch import Kill, WatchTimes
-from server.evaluators import FRAME_LIMIT, Device, EvaluatorPool, PoolEvents
+from server.evaluators import LIMITS, Device, EvaluatorPool, PoolEvents
 from server.figures import Figures
 from server.leaf_service import LeafService
 from server.port import PLAYERS, Port, Route, peer_of
@@ -69,16 +69,15 @@ class FrontSettings:
     lease: float = 60.0
     watch: WatchTimes = field(default_factory=WatchTimes)
     """When an evaluator hangs."""
-    evaluators_heartbeat_ms: int = HEARTBEAT_MS
-    """Of ZeroMQ, on the evaluators' socket."""
     limits: DoorLimits = DoorLimits()
     """Of each of the two ports."""
+    evaluator_limits: DoorLimits = LIMITS
 
 
 class Front:
     """Make it, then `run`. `one_up` and `all_up` are set once so many evaluators have taken weights."""
 
-    def __init__(self, context: Context, settings: FrontSettings, store: WeightsStore) -> None:
+    def __init__(self, settings: FrontSettings, store: WeightsStore) -> None:
         """Binds all sockets; Fatal(CONFIG) when a port is in use."""
         self.settings = settings
         self.store = store
@@ -94,9 +93,9 @@ class Front:
         self.bulk = BulkService(settings.game.name, store, self.figures)
         self.one_up = asyncio.Event()
         self.all_up = asyncio.Event()
-        self._open(context)
+        self._open()
 
-    def _open(self, context: Context) -> None:
+    def _open(self) -> None:
         settings = self.settings
         looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
         rng = random.SystemRandom()
@@ -127,15 +126,14 @@ class Front:
             taken=self._on_weights_taken,
             refused=self._on_weights_refused,
         )
-        heartbeat = settings.evaluators_heartbeat_ms
-        socket = router(context, [settings.evaluators], limit=FRAME_LIMIT, heartbeat_ms=heartbeat)
-        self.pool = EvaluatorPool(socket, self.store, self.figures, events, settings.watch)
+        evaluators = Door([settings.evaluators], settings.evaluator_limits)
+        self.pool = EvaluatorPool(evaluators, self.store, self.figures, events, settings.watch)
         self.leaf.pool = self.bulk.pool = self.pool
         self.bulk.chunks.port = self.bulk.port
 
     async def run(self) -> None:
         """Serve until cancelled. Raises Fatal when no evaluator can take any weights."""
-        for part in (self.leaf.port, self.bulk.port, self.pool.channel):
+        for part in (self.leaf.port, self.bulk.port, self.pool):
             part.start()
         try:
             async with asyncio.TaskGroup() as group:
@@ -147,7 +145,7 @@ class Front:
 
     def close(self) -> None:
         """Close all sockets."""
-        for part in (self.leaf.port, self.bulk.port, self.pool.channel):
+        for part in (self.leaf.port, self.bulk.port, self.pool):
             part.close()
 
     def say_goodbye(self) -> None:

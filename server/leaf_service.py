@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from games.spec import Game
 from protocol.errors import Code
-from protocol.frames import EvaluationFrames, check_leaves, read_evaluations, wrong_rows
+from protocol.frames import are_probabilities, check_leaves, read_evaluations, wrong_rows
 from protocol.messages import BadMessage, BatchDone, Evaluate, Evaluated, Grant, Message
 from protocol.sessions import Session
 from runtime.logs import Repeated
@@ -22,6 +21,8 @@ from server.shares import Share, Shares
 
 log = logging.getLogger(__name__)
 
+PRIOR_BYTES, WDL_BYTES = 2, 12
+"""Of one legal action, and of one row, in an answer."""
 OVER_CREDIT_RETRY = 1.0
 """Seconds after which a request beyond the credits may come again."""
 
@@ -67,7 +68,7 @@ class LeafService:
             self.port.charge(peer_of(session))
             return
         game = self._game
-        leaves = check_leaves(
+        check_leaves(
             rows, self._words, game.actions, frames, max_legal=game.max_legal, scalars=game.scalar_planes
         )
         if not self.credits.take(number, rows):
@@ -80,7 +81,7 @@ class LeafService:
                 peer_of(session), Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
             )
             return
-        self._carry_out(self.queue.request(number, message.request, leaves, self._clock()))
+        self._carry_out(self.queue.request(number, message.request, frames, self._clock()))
 
     # ---- shares -----------------------------------------------------------------------------
 
@@ -121,52 +122,52 @@ class LeafService:
     def batch_done(self, peer: bytes, done: BatchDone, frames: list[memoryview]) -> None:
         """A batch is back. Rows whose answer is no evaluation are tried once more, the others answered."""
         now = self._clock()
-        expected = self.queue.expected(peer, done.batch)
-        if expected is None:
+        sent = self.queue.sent(peer, done.batch)
+        if sent is None:
             self.queue.batch_done(peer, done.batch, now)  # counted as late there
             return
-        rows, actions = expected
+        rows = sent.rows
         try:
-            answers = read_evaluations(rows, actions, frames)
+            answers = read_evaluations(rows, sent.actions, frames)
         except BadMessage as error:
             self._figures.bad_batches += 1
             log.warning("an evaluator answered a batch of %d rows with nonsense: %s", rows, error)
             self._carry_out(self.queue.batch_failed(peer, done.batch, now))
             return
-        wrong = wrong_rows(answers, self.queue.legal_counts(peer, done.batch))
+        wrong = None if are_probabilities(answers) else wrong_rows(answers, sent.counts())
         if wrong is not None:
             self._figures.bad_batches += 1
             text = f"an evaluator answered {wrong.sum()} of {rows} rows with no probability"
             self._repeated.warning("wrong rows", text, now)
         self.version = done.version
         self._figures.batch_answered(rows, done.busy, now)
-        self._carry_out(self.queue.batch_done(peer, done.batch, now, wrong), answers)
+        self._carry_out(self.queue.batch_done(peer, done.batch, now, wrong), frames)
 
     # ---- instructions -----------------------------------------------------------------------
 
-    def _carry_out(self, instructions: list[Instruction], answers: EvaluationFrames | None = None) -> None:
-        todo = deque(instructions)
-        while todo:
-            match todo.popleft():
+    def _carry_out(self, instructions: list[Instruction], answers: Sequence[memoryview] = ()) -> None:
+        """`answers`: the two frames of BATCH_DONE, of which an Answer is a part."""
+        for instruction in instructions:
+            match instruction:
                 case Answer() as answer:
-                    assert answers is not None
                     self._answer(answer, answers)
                 case SendBatch() as batch:
                     self._figures.batch_sent(batch.rows, batch.waited)
-                    if not self.pool.send_batch(batch_peer(batch), batch.batch, gather(batch.pieces)):
+                    frames = gather(batch.pieces)
+                    if not self.pool.send_batch(batch_peer(batch), batch.batch, batch.rows, frames):
                         log.warning("an evaluator is gone: its rows go to another")
-                        todo.extend(self.queue.evaluator_died(batch.evaluator, self._clock()))
+                        instructions += self.queue.evaluator_died(batch.evaluator, self._clock())
                 case Refuse() as refuse:
                     self._refuse(refuse)
 
-    def _answer(self, answer: Answer, answers: EvaluationFrames) -> None:
+    def _answer(self, answer: Answer, answers: Sequence[memoryview]) -> None:
         number = answer.session
         assert isinstance(number, int)
         self.credits.release(number, answer.rows)
         self.shares.answered(number, answer.rows)
         message = Evaluated(answer.request, answer.first, answer.rows, self.version)
-        priors = answers.priors[answer.actions_at : answer.actions_end]
-        wdl = answers.wdl[answer.at : answer.at + answer.rows]
+        priors = answers[0][PRIOR_BYTES * answer.actions_at : PRIOR_BYTES * answer.actions_end]
+        wdl = answers[1][WDL_BYTES * answer.at : WDL_BYTES * (answer.at + answer.rows)]
         if not self.port.send(peer_of(self._sessions[number]), message, priors, wdl):
             self._figures.undelivered += 1
 
@@ -181,6 +182,6 @@ class LeafService:
 
 
 def batch_peer(batch: SendBatch) -> bytes:
-    """Evaluators are known to the queue by their ROUTER identity."""
+    """Evaluators are known to the queue by the number of their connection."""
     assert isinstance(batch.evaluator, bytes)
     return batch.evaluator

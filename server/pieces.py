@@ -3,34 +3,56 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from protocol.errors import Code
-from protocol.frames import LeafFrames
 
 Session = Hashable
 EvaluatorId = Hashable
 
+COUNT_BYTES = ACTION_BYTES = 2
+"""Of one number in the frames of that name."""
 
-@dataclass(eq=False, slots=True)
+
 class Request:
-    """One EVALUATE as it waits. `offsets[i]` is where the actions of row `i` begin."""
+    """One EVALUATE as it waits."""
 
-    session: Session
-    request: int
-    frames: LeafFrames
-    offsets: npt.NDArray[np.int64]
-    arrived: float
-    unanswered: int
-    dropped: bool = False
+    __slots__ = (
+        "_offsets",
+        "actions",
+        "arrived",
+        "dropped",
+        "frames",
+        "request",
+        "rows",
+        "session",
+        "unanswered",
+    )
+
+    def __init__(self, session: Session, request: int, frames: Sequence[memoryview], arrived: float) -> None:
+        """`frames`: the three of EVALUATE, checked."""
+        self.session = session
+        self.request = request
+        self.frames = frames
+        self.arrived = arrived
+        self.rows = self.unanswered = len(frames[1]) // COUNT_BYTES
+        self.actions = len(frames[2]) // ACTION_BYTES
+        """Legal actions of all rows."""
+        self.dropped = False
+        self._offsets: list[int] | None = None
 
     @property
-    def rows(self) -> int:
-        return len(self.frames.counts)
+    def offsets(self) -> list[int]:
+        """Where the actions of each row begin, and their end. Only a request that is cut needs them."""
+        if self._offsets is None:
+            counts = np.frombuffer(self.frames[1], np.uint16)
+            self._offsets = [0, *np.cumsum(counts, dtype=np.int64).tolist()]
+        return self._offsets
 
 
 @dataclass(eq=False, slots=True)
@@ -63,31 +85,44 @@ class Piece:
             yield run, bool(wrong[first])
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its request."""
+        return self.rows == self.of.rows
+
+    @property
     def action_range(self) -> tuple[int, int]:
+        if self.is_whole:
+            return 0, self.of.actions
         offsets = self.of.offsets
-        return int(offsets[self.first]), int(offsets[self.first + self.rows])
+        return offsets[self.first], offsets[self.first + self.rows]
+
+    def frames(self) -> tuple[memoryview, memoryview, memoryview]:
+        """Features, counts and actions of its rows, in place."""
+        features, counts, actions = self.of.frames
+        width, end = len(features) // self.of.rows, self.first + self.rows
+        start, stop = self.action_range
+        return (
+            features[width * self.first : width * end],
+            counts[COUNT_BYTES * self.first : COUNT_BYTES * end],
+            actions[ACTION_BYTES * start : ACTION_BYTES * stop],
+        )
 
     def __repr__(self) -> str:
         return f"Piece({self.of.session!r}, {self.of.request}, {self.first}+{self.rows})"
 
 
-@dataclass(frozen=True)
-class SendBatch:
+class SendBatch(NamedTuple):
     """Give these pieces to this device, joined in this order (`gather`)."""
 
     evaluator: EvaluatorId
     batch: int
     pieces: tuple[Piece, ...]
+    rows: int
     waited: float
     """Mean seconds that its rows were queued."""
 
-    @property
-    def rows(self) -> int:
-        return sum(piece.rows for piece in self.pieces)
 
-
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """Send rows `at .. at + rows` of the finished batch as rows `first ..` of the request.
 
     Their priors are `actions_at .. actions_end` of the batch's.
@@ -102,8 +137,7 @@ class Answer:
     actions_end: int
 
 
-@dataclass(frozen=True)
-class Refuse:
+class Refuse(NamedTuple):
     """Tell the session that `rows` rows of this request will not be answered."""
 
     session: Session
@@ -117,22 +151,8 @@ class Refuse:
 Instruction = SendBatch | Answer | Refuse
 
 
-def gather(pieces: tuple[Piece, ...]) -> LeafFrames:
-    """The frames of a batch, read-only, so that `runtime.sockets` sends them in place. One whole request
-    is passed on without a copy."""
-    frames = _joined(pieces)
-    frames.features.flags.writeable = False
-    return frames
-
-
-def _joined(pieces: tuple[Piece, ...]) -> LeafFrames:
-    if len(pieces) == 1 and pieces[0].rows == pieces[0].of.rows:
+def gather(pieces: tuple[Piece, ...]) -> Sequence[bytes | memoryview]:
+    """The frames of a batch. A request that comes alone and whole is passed on without a copy."""
+    if len(pieces) == 1 and pieces[0].is_whole:
         return pieces[0].of.frames
-    features, counts, actions = [], [], []
-    for piece in pieces:
-        frames, end = piece.of.frames, piece.first + piece.rows
-        features.append(frames.features[piece.first : end])
-        counts.append(frames.counts[piece.first : end])
-        start, stop = piece.action_range
-        actions.append(frames.actions[start:stop])
-    return LeafFrames(np.concatenate(features), np.concatenate(counts), np.concatenate(actions))
+    return [b"".join(parts) for parts in zip(*(piece.frames() for piece in pieces), strict=True)]

@@ -35,7 +35,6 @@ from protocol.outline import HELLO, Outline, hello_refusal, outline, tag_of
 from protocol.sessions import Session, SessionTable, hello_first
 from runtime.door import Door
 from runtime.logs import Repeated
-from runtime.sockets import Frame
 from server.figures import Figures
 
 log = logging.getLogger(__name__)
@@ -99,9 +98,9 @@ class Port:
     def close(self) -> None:
         self.door.close()
 
-    def send(self, peer: bytes, message: Message, *frames: Frame) -> bool:
+    def send(self, peer: bytes, message: Message, *frames: bytes | memoryview) -> bool:
         """False when the peer is gone or does not read."""
-        return self.door.send([peer, encode(message), *frames])
+        return self.door.send(peer, (encode(message), *frames))
 
     def charge(self, peer: bytes, size: int = 0, price: float = 1.0) -> None:
         """`peer` sent `size` bytes that bring no work: who sends many of them is read more slowly."""
@@ -136,24 +135,26 @@ class Port:
 
     # ---- inside -----------------------------------------------------------------------------
 
-    def _on_frames(self, frames: list[memoryview]) -> None:
-        with self._figures.faults.survived(f"{self._name} port", self._clock()):
-            self._read(frames)
+    def _on_frames(self, peer: bytes, frames: list[memoryview]) -> None:
+        now = self._clock()
+        try:
+            self._read(peer, frames, now)
+        except Exception as error:
+            self._figures.faults.note(f"{self._name} port", error, now)
 
     def _on_gone(self, peer: bytes, why: str) -> None:
         """Its connection has ended: so has its session. What matters to it is resent on the next one."""
         if (session := self.sessions.leave(peer)) is not None:
             self._ended(session, why or "it hung up")
 
-    def _read(self, frames: list[memoryview]) -> None:
+    def _read(self, peer: bytes, frames: list[memoryview], now: float) -> None:
         """Nothing is decoded before it is known that its sender may send it."""
-        peer, now = bytes(frames[0]), self._clock()
-        header = frames[1] if len(frames) > 1 else b""
+        header = frames[0]
         session = self.sessions.touch(peer, now)
         longest = MAX_HELLO if session is None else MAX_HEADER
         tag = tag_of(header) if len(header) <= longest else None
         if session is None or not self._is_work(tag):
-            self.charge(peer, sum(map(len, frames[1:])))
+            self.charge(peer, sum(map(len, frames)))
         if len(header) > longest:
             reason = f"frame 0 has {len(header)} bytes, expected at most {longest}"
             self._misfit(peer, session, reason, 0)
@@ -164,7 +165,7 @@ class Port:
         elif session is None:
             self.send(peer, hello_first())
         else:
-            self._on_message(session, tag, header, frames[2:])
+            self._on_message(session, tag, header, frames[1:])
 
     def _is_work(self, tag: str | None) -> bool:
         route = None if tag is None else self._routes.get(tag)

@@ -15,7 +15,7 @@ from raw_zmtp import Cut, RawPeer, frame, unfinished_multipart
 
 from protocol.zmtp import GREETING, Limits, wire
 from runtime.door import Door, DoorLimits
-from runtime.door_connection import PING_AFTER, PING_PATIENCE, DoorConnection, Silence
+from runtime.door_connection import DoorConnection, Silence
 from runtime.exits import Exit, Fatal
 from runtime.holdings import Holdings
 from runtime.pacing import Pace
@@ -37,11 +37,11 @@ class Echo:
         self.heard = asyncio.Event()
         self.door.start(self.on_message, lambda _peer, why: self.gone.append(why))
 
-    def on_message(self, frames: list[memoryview]) -> None:
+    def on_message(self, peer: bytes, frames: list[memoryview]) -> None:
         self.heard.set()
-        if bytes(frames[1]) == b"join":
-            self.door.admit(bytes(frames[0]))
-        self.door.send(frames)
+        if bytes(frames[0]) == b"join":
+            self.door.admit(peer)
+        self.door.send(peer, frames)
 
     async def joined(self) -> RawPeer:
         peer = await asyncio.to_thread(RawPeer, self.endpoint)
@@ -137,7 +137,7 @@ def test_what_a_slow_reader_gets_is_complete_and_beyond_its_limit_nothing_is_que
         peer = await echo.joined()
         (number,) = echo.door._connections
         bodies = [bytes([i]) * 500_000 for i in range(100)]
-        taken = [body for body in bodies if echo.door.send([number, b"head", body])]
+        taken = [body for body in bodies if echo.door.send(number, [b"head", body])]
         assert 8 <= len(taken) < 60
         assert echo.door.held <= DoorLimits().unsent + 500_000 + 100
         for body in taken:
@@ -245,13 +245,12 @@ def test_a_peer_that_answers_no_ping_is_dead() -> None:
     ours, theirs = socket.socketpair()
     connection = DoorConnection(ours, b"peer", "here", Limits(), Pace(DoorLimits().talk, 100.0), 100.0)
     list(connection.incoming.feed(GREETING + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03REQ"))
-    assert connection.silence(100.0 + PING_AFTER - 1) is Silence.SHORT
-    asked = 100.0 + PING_AFTER
-    assert connection.silence(asked) is Silence.PING
-    assert connection.silence(asked + PING_PATIENCE - 1) is Silence.SHORT
-    assert connection.silence(asked + PING_PATIENCE) is Silence.DEAD
-    connection.heard = asked + PING_PATIENCE
-    assert connection.silence(connection.heard + PING_AFTER) is Silence.PING
+    assert connection.silence(104.0, 5.0, 15.0) is Silence.SHORT
+    assert connection.silence(105.0, 5.0, 15.0) is Silence.PING
+    assert connection.silence(119.0, 5.0, 15.0) is Silence.SHORT
+    assert connection.silence(120.0, 5.0, 15.0) is Silence.DEAD
+    connection.heard = 120.0
+    assert connection.silence(125.0, 5.0, 15.0) is Silence.PING
     ours.close()
     theirs.close()
 

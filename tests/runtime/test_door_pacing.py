@@ -72,10 +72,10 @@ def answers_to(
     async def main() -> int:
         door = Door([endpoint], limits)
 
-        def on_message(frames: list[memoryview]) -> None:
-            if bytes(frames[1]) != work:
-                door.charge(bytes(frames[0]))
-            door.send(frames)
+        def on_message(peer: bytes, frames: list[memoryview]) -> None:
+            if bytes(frames[0]) != work:
+                door.charge(peer)
+            door.send(peer, frames)
 
         door.start(on_message, lambda _peer, why: ended.extend([why] if why else []))
         try:
@@ -148,8 +148,8 @@ def test_bytes_before_a_session_count() -> None:
                 with dial(endpoint, PATIENCE) as late:
                     return late.recv(1)
 
-        def answer(frames: list[memoryview]) -> None:
-            door.send([frames[0], b"read"])
+        def answer(peer: bytes, _frames: list[memoryview]) -> None:
+            door.send(peer, [b"read"])
 
         door.start(answer, lambda _peer, _why: None)
         try:

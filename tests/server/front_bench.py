@@ -220,7 +220,7 @@ class Bench:
             leaves=(self.endpoints["leaves"],), bulk=(self.endpoints["bulk"],),
             evaluators=self.endpoints["evaluators"],
         )  # fmt: skip
-        self.front = Front(context, settings(usual), self.store)
+        self.front = Front(settings(usual), self.store)
 
     async def evaluator(self, index: int = 0, target_rows: int = 32) -> EchoEvaluator:
         """An evaluator that is up."""

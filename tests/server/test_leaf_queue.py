@@ -15,11 +15,19 @@ from server.fair_queue import QUANTUM
 from server.pieces import Answer, Refuse, SendBatch, gather
 
 
-def leaves(rows: int, tag: int = 0) -> LeafFrames:
+def leaves(rows: int, tag: int = 0) -> list[memoryview]:
     """`rows` leaves that tell themselves apart: row i has i % 3 + 1 actions and the feature 1000 tag + i."""
     counts = np.arange(rows, dtype=np.uint16) % 3 + 1
     features = (np.arange(rows, dtype=np.uint64) + np.uint64(1000 * tag)).reshape(rows, 1)
-    return LeafFrames(features, counts, np.repeat(features[:, 0], counts).astype(np.uint16))
+    actions = np.repeat(features[:, 0], counts).astype(np.uint16)
+    return [memoryview(frame.tobytes()) for frame in (features, counts, actions)]
+
+
+def joined(batch: SendBatch) -> LeafFrames:
+    """What the device is sent."""
+    features, counts, actions = gather(batch.pieces)
+    words = np.frombuffer(features, np.uint64).reshape(-1, 1)
+    return LeafFrames(words, np.frombuffer(counts, np.uint16), np.frombuffer(actions, np.uint16))
 
 
 def plan(instructions: list) -> list:
@@ -222,7 +230,7 @@ def test_a_batch_joins_the_rows_of_its_pieces_in_order() -> None:
     queue.request("a", 1, leaves(3, tag=1), 0.0)
     queue.request("b", 1, leaves(2, tag=2), 0.0)
     (send,) = queue.evaluator_ready("gpu", 4, 1, 0.0)
-    frames = gather(send.pieces)
+    frames = joined(send)
     assert frames.features[:, 0].tolist() == [1000, 1001, 1002, 2000]
     assert frames.counts.tolist() == [1, 2, 3, 1]
     assert frames.actions.tolist() == [1000, 1001, 1001, 1002, 1002, 1002, 2000]
@@ -270,14 +278,14 @@ class AnyHistory(RuleBasedStateMachine):
 
     def check_answers(self, batch: SendBatch, instructions: list) -> None:
         """Each answer must show exactly the features that its request had in those rows."""
-        frames = gather(batch.pieces)
+        frames = joined(batch)
         for answer in (i for i in instructions if isinstance(i, Answer)):
             tag = answer.request
             got = frames.features[answer.at : answer.at + answer.rows, 0]
             assert got.tolist() == [1000 * tag + answer.first + row for row in range(answer.rows)]
             actions = frames.actions[answer.actions_at : answer.actions_end]
-            wanted = leaves(answer.first + answer.rows, tag)
-            assert actions.tolist() == wanted.actions[len(wanted.actions) - len(actions) :].tolist()
+            wanted = np.frombuffer(leaves(answer.first + answer.rows, tag)[2], np.uint16)
+            assert actions.tolist() == wanted[len(wanted) - len(actions) :].tolist()
             rows = set(range(answer.first, answer.first + answer.rows))
             owed = self.owed[answer.session, tag]
             assert rows <= owed

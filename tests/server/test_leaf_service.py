@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 from front_bench import GAME, random_leaves
 
 from protocol.credits import Credits
-from protocol.frames import LeafFrames
+from protocol.frames import Buffer
 from protocol.messages import BatchDone, Evaluate, EvaluatorReady, Hello
 from protocol.sessions import Session
 from server.evaluators import Device
@@ -30,7 +31,7 @@ class VirtualDevice:
         self.now = 0.0
         self.answered = 0
         """Rows of honest clients."""
-        self.sent: deque[tuple[int, LeafFrames]] = deque()
+        self.sent: deque[tuple[int, Sequence[Buffer]]] = deque()
         self.idle: deque[Session] = deque()
         self.service = LeafService(GAME, 1, Shares(Credits(10**6)), Figures(0.0), lambda: self.now)
         self.service.port = self.service.pool = self
@@ -43,7 +44,7 @@ class VirtualDevice:
         for session in self.sessions.values():
             self.service.join(session)
 
-    def send_batch(self, _peer: bytes, batch: int, frames: LeafFrames) -> bool:
+    def send_batch(self, _peer: bytes, batch: int, _rows: int, frames: Sequence[Buffer]) -> bool:
         self.sent.append((batch, frames))
         return True
 
@@ -68,11 +69,12 @@ class VirtualDevice:
     def compute(self) -> None:
         """The oldest batch is done."""
         batch, frames = self.sent.popleft()
-        rows = len(frames.counts)
+        features, counts, actions = frames
+        rows = len(counts) // 2
         self.now += 1 + rows / TARGET_ROWS
         wdl = np.full((rows, 3), 0.25, np.float32)
-        wdl[frames.features[:, 0] == CURSED] = np.nan
-        priors = np.full(len(frames.actions), 0.5, np.float16)
+        wdl[np.frombuffer(features, np.uint64).reshape(rows, -1)[:, 0] == CURSED] = np.nan
+        priors = np.full(len(actions) // 2, 0.5, np.float16)
         done = BatchDone(batch, rows, 1)
         self.service.batch_done(b"gpu", done, [memoryview(priors.tobytes()), memoryview(wdl.tobytes())])
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zmq
 from front_bench import GAME, Bench, Worker, play_beside_front
 
 from net.create import create
@@ -20,10 +19,12 @@ from protocol.messages import Evaluated
 from runtime.aio import Stop
 from runtime.processes import Children
 from server.evaluator_watch import WatchTimes
+from server.evaluators import LIMITS
 from server.front import Front
 
 PATIENCE = 120.0
 """Seconds for a process to import torch on a busy machine."""
+QUICK = replace(LIMITS, ping_after=0.1, ping_patience=1.0)
 STOPPED = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
 
 pytestmark = pytest.mark.timeout(600)
@@ -96,7 +97,7 @@ def beside(folder: Path, script: Script, times: WatchTimes, argv: Sequence[str] 
         play_beside_front(
             folder,
             main,
-            settings=lambda usual: replace(usual, watch=times, evaluators_heartbeat_ms=100),
+            settings=lambda usual: replace(usual, watch=times, evaluator_limits=QUICK),
             weights=data,
         )
     )
@@ -104,13 +105,9 @@ def beside(folder: Path, script: Script, times: WatchTimes, argv: Sequence[str] 
 
 async def cut(front: Front) -> None:
     """Until the front has cut the connection of an evaluator."""
-    socket = front.pool.channel.socket
-    monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-    try:
-        assert await asyncio.to_thread(monitor.poll, int(1000 * PATIENCE))
-    finally:
-        socket.disable_monitor()
-        monitor.close(0)
+    async with asyncio.timeout(PATIENCE):
+        while len(front.pool.door):  # noqa: ASYNC110 (a turn of the loop is what is waited for)
+            await asyncio.sleep(0.01)
 
 
 def test_one_that_was_stopped_until_its_connection_was_cut_works_again(tmp_path: Path) -> None:
