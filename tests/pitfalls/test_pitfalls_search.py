@@ -242,9 +242,9 @@ def test_a_search_of_32_teaches_something_in_chess() -> None:
 def test_gumbel_targets_are_not_sharpened_noise() -> None:
     """Values that mean nothing, at our scale, leave the target broad; at the scale of 1.0, which is said to
     sharpen noise in chess, they do not. All sixteen considered moves are looked at."""
-    assert SelfPlaySettings().gumbel_considered >= 16
+    assert SelfPlaySettings().gumbel.considered >= 16
     sharpest = []
-    for scale in (SelfPlaySettings().gumbel_c_scale, 1.0):
+    for scale in (SelfPlaySettings().gumbel.c_scale, 1.0):
         settings = varied(QUIET, selection="gumbel", simulations=32, c_scale=scale)
         tops = []
         for text in random_positions(CHESS, 2, 9):

@@ -30,8 +30,8 @@ def test_start_positions_are_read_from_their_file(tmp_path: Path) -> None:
         with_start_positions(config)
     assert fault.value.code == Exit.CONFIG
     file.write_text("x../.../...\n")
-    assert with_start_positions(config).start_positions == "x../.../...\n"
-    assert with_start_positions(ServerConfig(game="tic_tac_toe")).start_positions == ""
+    assert with_start_positions(config).start.positions == "x../.../...\n"
+    assert with_start_positions(ServerConfig(game="tic_tac_toe")).start.positions == ""
 
 
 @pytest.mark.parametrize(
