@@ -55,11 +55,9 @@ class LibraryForward:
 
     def __call__(self, batch: Batch, _bucket: int, priors: F32, wdl: F32) -> None:
         shape = self._shape
-        scalars = (
-            batch.features[:, shape.feature_words - shape.scalar_planes :].astype(np.uint32).view(np.float32)
-        )
+        bits, scalars = shape.binary_words(batch.features), shape.scalar_values(batch.features)
         planes = self._planes.reshape(-1, shape.cells, shape.planes)
-        write_planes(batch.features, scalars, self._masks, np.float32(1), planes)
+        write_planes(bits, scalars, self._masks, np.float32(1), planes)
         logits, chances = self._run(self._planes)
         legal_priors(logits, batch.counts, batch.actions, priors)
         wdl[:] = chances[: batch.rows]

@@ -7,7 +7,7 @@ positions `uint64[n, state_words]`: all positions of a game from its start; `pos
 action    index into the policy, `0 <= action < actions`, seen by the side to move
 value     in [-1, 1], for the side to move at that position
 outcome   +1, 0 or -1, for the first player (White in chess)
-packed_features  `uint64[feature_words]`: bit planes first, then one word a scalar plane
+packed_features  `uint64[feature_words]`: what a network sees, in blocks (`Game.feature_words`)
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from games.coded_cells import CodedCells
 
 if TYPE_CHECKING:
     from games.knowledge import Knowledge
@@ -49,14 +51,15 @@ class Symmetry:
     """A map of the board on itself that the rules do not see.
 
     `cells[i]` is the cell that cell `i` moves to, `actions[a]` the action that `a` becomes, and `planes[p]`
-    the plane that plane `p` of a position becomes (a quarter turn makes horizontal edges vertical).
+    the plane that plane `p` of a position becomes (a quarter turn makes horizontal edges vertical). Codes go
+    with their cells, scalars stay (`games.moved_features`).
     """
 
     name: str
     cells: npt.NDArray[np.int64]
     """[rows * cols]"""
     actions: npt.NDArray[np.int64]
-    """[actions]"""
+    """[actions]; see `actions_like_cells`."""
     planes: npt.NDArray[np.int64] | None = None
     """[planes_per_position]; None: each plane stays what it is."""
 
@@ -78,7 +81,8 @@ class Rules:
         `ONGOING` or an index into `Game.end_reasons`. With `in_search` a game may end earlier than
         the rules say (chess: a second occurrence counts as a draw). The ply cap is not its business.
     encode(positions, n, history, packed_features: uint64[feature_words]) -> None
-        Write the packed features of `positions[n - 1]` with `history` positions (missing ones are 0).
+        Write the packed features of `positions[n - 1]` with `history` positions (missing ones are 0), in
+        the blocks that `Game.feature_words` lists.
     """
 
     start: Callable[..., Any]
@@ -133,7 +137,8 @@ class Game:
     actions: int
     """Size of the policy."""
     policy_planes: int | None
-    """Planes of a convolutional policy head (`action = plane * rows * cols + cell`), or None: flat."""
+    """Planes of a convolutional policy head (`action = plane * rows * cols + cell`), or None: flat. Behind
+    them come `extra_actions`."""
     state_words: int
     max_legal: int
     """No position has more legal actions."""
@@ -146,7 +151,7 @@ class Game:
     planes_per_position: int
     """Bit planes that each position of the history adds."""
     scalar_planes: int
-    """Planes that hold one number in [0, 1] everywhere."""
+    """Planes that hold one number in [0, 1] everywhere, said once and not for each position."""
     history: int
     """Default number of positions in the features (AlphaZero: 8)."""
     end_reasons: tuple[EndReason, ...]
@@ -155,9 +160,15 @@ class Game:
     notation: Notation
     symmetries: tuple[Symmetry, ...] = field(default=())
     """All symmetries but the identity."""
-    score: Callable[[State], int] | None = None
-    """By how much the first player is ahead, in the game's own unit (boxes, points); None: nothing is counted
-    beside the outcome."""
+    extra_actions: int = 0
+    """Actions that belong to no cell (a pass), numbered behind those of the policy planes."""
+    scalars_per_position: int = 0
+    """Scalar planes that each position of the history adds (pieces in hand)."""
+    coded_cells: CodedCells | None = None
+    """Planes that each position of the history adds by a code for each cell; None: it adds none."""
+    score: Callable[[State], float] | None = None
+    """By how much the first player is ahead, in the game's own unit (boxes; points, less komi); in a position
+    in which the rules end the game its sign is the outcome. None: nothing is counted beside the outcome."""
     knowledge: Callable[[], Knowledge] | None = None
     """Imports what else is known (`games.knowledge`), when somebody asks; None: nothing is."""
     few_positions: bool = False
@@ -173,6 +184,17 @@ class Game:
     """packed_features [n, feature_words] -> [n] what the side to move has more on the board than the other,
     in any unit; None for a game in which nothing is counted."""
 
+    def __post_init__(self) -> None:
+        if self.policy_planes is None:
+            fits = self.extra_actions == 0
+        else:
+            fits = self.actions == self.policy_planes * self.cells + self.extra_actions
+        if not fits:
+            raise ValueError(
+                f"{self.name}: {self.actions} actions are not {self.policy_planes} planes of {self.cells} "
+                f"cells and {self.extra_actions} extra actions"
+            )
+
     @property
     def cells(self) -> int:
         return self.rows * self.cols
@@ -182,12 +204,26 @@ class Game:
         """64 cells fit a word; bit `i` of a plane (word `i // 64`) is cell `i`, row `i // cols`."""
         return (self.cells + 63) // 64
 
+    @property
+    def code_bits(self) -> int:
+        """Of a cell's code; 0 where cells have none."""
+        return 0 if self.coded_cells is None else self.coded_cells.bits
+
     def bit_planes(self, history: int) -> int:
+        """Planes that travel as bits."""
         return self.planes_per_position * history
+
+    def coded_planes(self, history: int) -> int:
+        """Planes that travel as codes."""
+        return 0 if self.coded_cells is None else self.coded_cells.planes * history
+
+    def scalars(self, history: int) -> int:
+        """Planes that travel as one number."""
+        return self.scalars_per_position * history + self.scalar_planes
 
     def planes(self, history: int) -> int:
         """Input planes of the network (chess with 8 positions: 119)."""
-        return self.bit_planes(history) + self.scalar_planes
+        return self.bit_planes(history) + self.coded_planes(history) + self.scalars(history)
 
     def plane_map(self, symmetry: Symmetry, history: int) -> npt.NDArray[np.int64]:
         """[bit_planes] where `symmetry` takes each bit plane of the features with `history` positions."""
@@ -197,11 +233,26 @@ class Game:
         return moved
 
     def feature_words(self, history: int) -> int:
-        """Words of one packed position. A scalar plane is the bits of a float32 in the low half."""
-        return self.bit_planes(history) * self.words_per_plane + self.scalar_planes
+        """Words of one packed position: four blocks, the newest position first in each.
+
+        The bit planes of all positions, `words_per_plane` words each; the codes of their cells; the scalars
+        of each position; the scalars that are said once. A scalar is the bits of a float32 in the low half.
+        """
+        coded = 0 if self.coded_cells is None else self.coded_cells.words(self.cells)
+        return self.bit_planes(history) * self.words_per_plane + coded * history + self.scalars(history)
 
     def reason_name(self, reason: int) -> str:
         return self.end_reasons[reason].name
+
+
+def actions_like_cells(
+    cells: npt.NDArray[np.int64], policy_planes: int = 1, extra_actions: int = 0
+) -> npt.NDArray[np.int64]:
+    """[actions] of a `Symmetry` that moves the actions of each policy plane as it moves cells (`cells`
+    [rows * cols]), and leaves the extra actions what they are."""
+    planes = np.arange(policy_planes)[:, None] * len(cells) + cells
+    extra = policy_planes * len(cells) + np.arange(extra_actions)
+    return np.concatenate([planes.ravel(), extra])
 
 
 def outcome_for_first_player(value: int, side_to_move: int) -> int:

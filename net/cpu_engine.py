@@ -23,9 +23,10 @@ from net.architectures.network import Network
 from net.architectures.residual import ResidualNetwork
 from net.batches import Batch, bucket_for
 from net.conv_sizes import STEP, conv_sizes
-from net.cpu_forward import CpuForward, CpuWeights, suits
+from net.cpu_forward import CpuForward, CpuWeights
 from net.module_forward import placed
 from net.module_on_cpu import ModuleOnCpu, module_sizes
+from net.packed_convs import packed_available
 from net.planes import PlaneShape
 
 F32 = npt.NDArray[np.float32]
@@ -76,7 +77,7 @@ class CpuEngine:
     The answer to a position depends on the weights and the position alone: libraries are run only at `sizes`,
     which agree to the last bit.
 
-    own_kernels  go the way of `net.cpu_forward` with networks that it suits; otherwise run the module itself
+    own_kernels  go the way of `net.cpu_forward` with residual towers; otherwise run the module itself
     """
 
     def __init__(
@@ -110,7 +111,8 @@ class CpuEngine:
         In a thread that computes: what a library chooses depends on settings of the thread.
         """
         shape, chunk = (self._game, self._history), self._chunk
-        if self._own_kernels and isinstance(network, ResidualNetwork) and suits(network, self._dtype):
+        own_kernels = self._own_kernels and packed_available(self._dtype)
+        if own_kernels and isinstance(network, ResidualNetwork):
             weights = CpuWeights(network, *shape, self._dtype, chunk)
             return lambda: CpuForward(weights, chunk), conv_sizes(weights.conv_shape())
         module, planes = placed(network, "cpu", self._dtype), PlaneShape.of(*shape)

@@ -25,7 +25,7 @@ from net.conv_sizes import ConvShape
 from net.cpu_kernels import FirstLayer
 from net.head_kernels import Layer
 from net.number_formats import as_numpy, load, load_bf16, same_f32, store, store_bf16
-from net.packed_convs import Affine, PackedConv, packed_available
+from net.packed_convs import Affine, PackedConv
 from net.planes import PlaneShape
 
 F32 = npt.NDArray[np.float32]
@@ -51,12 +51,6 @@ class Gate:
     excite_bias: F32
 
 
-def suits(network: ResidualNetwork, dtype: torch.dtype) -> bool:
-    """Whether this runs such a tower, and works with this torch on this CPU."""
-    others = isinstance(network.policy, PlanesPolicyHead) and network.policy.others is not None
-    return not others and packed_available(dtype)
-
-
 class CpuWeights:
     """A folded network laid out for the CPU. `rows` is the number of positions run at once."""
 
@@ -77,7 +71,7 @@ class CpuWeights:
             masks=self.shape.masks(),
             corners=_corners(game.rows, game.cols, self.channels),
             taps=_taps(start.weight),
-            edges=_edges(start.weight),
+            edges=_edges(start.weight, game.rows, game.cols),
             bias=start.bias.numpy(),
         )
         blocks = [block for block in network.blocks if isinstance(block, ResidualBlock)]
@@ -90,6 +84,7 @@ class CpuWeights:
             self.policy_out = _over_width(policy.out, self.shape.cells)
         else:
             self.policy_out = _pointwise(policy.out, self.channels)
+            self.policy_extra = _extra(policy, self.channels)
         self.value_narrow = _pointwise(value.narrow.conv, self.channels)
         hidden = _over_width(value.hidden, self.shape.cells)
         self.value_hidden = Layer(np.ascontiguousarray(hidden.weight.T), hidden.bias)
@@ -131,12 +126,9 @@ class CpuForward:
     def _first_layer(self, batch: Batch, bucket: int) -> Tensor:
         net, shape = self._weights, self._weights.shape
         out = self._start[:bucket]
-        scalars = (
-            batch.features[:, shape.feature_words - shape.scalar_planes :].astype(np.uint32).view(np.float32)
-        )
-        self._kernels.start_block(
-            batch.features, scalars, net.start, self._board, self._base, as_numpy(out)[: batch.rows]
-        )
+        bits, scalars = shape.binary_words(batch.features), shape.scalar_values(batch.features)
+        rows = as_numpy(out)[: batch.rows]
+        self._kernels.start_block(bits, scalars, net.start, self._board, self._base, rows)
         return out.permute(0, 3, 1, 2)
 
     def _priors(self, x: Tensor, batch: Batch, priors: F32) -> None:
@@ -147,7 +139,8 @@ class CpuForward:
             )
         else:
             hidden = self._numbers(net.policy_conv.relu(x))
-            self._kernels.plane_priors(hidden, net.policy_out, batch.counts, batch.actions, priors)
+            legal = batch.counts, batch.actions
+            self._kernels.plane_priors(hidden, net.policy_out, net.policy_extra, *legal, priors)
 
     def _numbers(self, x: Tensor) -> npt.NDArray[Any]:
         """`[n, cells, channels]` of a channels-last tensor, sharing its memory."""
@@ -174,10 +167,18 @@ def _taps(weight: Tensor) -> F32:
     return turned.reshape(weight.shape[1], 3, -1).contiguous().numpy()
 
 
-def _edges(weight: Tensor) -> F32:
+def _edges(weight: Tensor, rows: int, cols: int) -> F32:
     """`[planes, 9 * channels]`: the answer to a plane of ones on a first, inner or last row and column."""
+    by_row, by_col = _taps_inside(rows), _taps_inside(cols)
+    return torch.einsum("cpkl,ik,jl->pijc", weight, by_row, by_col).flatten(1).contiguous().numpy()
+
+
+def _taps_inside(lines: int) -> Tensor:
+    """`[3, 3]`: 1 for the taps that lie on the board, on a first, inner or last of so many lines."""
     inside = torch.tensor([[0.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
-    return torch.einsum("cpkl,ik,jl->pijc", weight, inside, inside).flatten(1).contiguous().numpy()
+    if lines == 1:  # the first line is the last one, too
+        inside[0, 2] = 0
+    return inside
 
 
 def _corners(rows: int, cols: int, channels: int) -> npt.NDArray[np.uint64]:
@@ -208,6 +209,14 @@ def _pointwise(conv: nn.Conv2d, channels: int) -> Layer:
     layer = Affine.of(conv)
     wide = _widen(layer, layer.bias.shape[0], channels)
     return _layer(Affine(wide.weight.flatten(1), wide.bias))
+
+
+def _extra(policy: PlanesPolicyHead, channels: int) -> Layer:
+    """What gives extra actions their logits, `[extra actions, channels]`; of no actions if there are none."""
+    if policy.others is None:
+        return Layer(np.zeros((0, channels), np.float32), np.zeros(0, np.float32))
+    layer = Affine.of(policy.others)
+    return _layer(_widen(layer, layer.bias.shape[0], channels))
 
 
 def _over_width(linear: nn.Linear, cells: int) -> Layer:

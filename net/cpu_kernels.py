@@ -40,35 +40,36 @@ class FirstLayer(NamedTuple):
 
 @kernel
 def start_block(
-    packed_features: Words, scalars: F32, layer: FirstLayer, board: F32, base: F32, out: Activations
+    binary_words: Words, scalars: F32, layer: FirstLayer, board: F32, base: F32, out: Activations
 ) -> None:
     """First 3x3 convolution and ReLU straight from the bits: each set bit adds its nine taps.
 
     A chess position sets about one cell in thirty, so this does a tenth of the work of the dense form.
-    packed_features   [n, feature_words], scalars [n, scalar planes]
+    binary_words  [n, binary planes * words per plane]: what lies behind them is not looked at
+    scalars [n, scalars]
     board   [(rows + 2) * (cols + 2) * channels] and base [9 * channels]: scratch
     out     [n, rows, cols, channels]
     """
     rows, cols, channels = out.shape[1:]
-    bit_planes = layer.taps.shape[0] - scalars.shape[1]
+    binary_planes = layer.taps.shape[0] - scalars.shape[1]
     words_per_plane = layer.masks.shape[0]
     line = (cols + 2) * channels
     flat_taps = layer.taps.reshape(layer.taps.size)
-    for row in range(packed_features.shape[0]):
+    for row in range(binary_words.shape[0]):
         board[:] = ZERO_F32
         for i in range(9):
             for c in range(channels):
                 base[i * channels + c] = layer.bias[c]
-        for plane in range(bit_planes):
+        for plane in range(binary_planes):
             first = plane * words_per_plane
             ones = 0
             for part in range(words_per_plane):
-                ones += int(count_ones(packed_features[row, first + part] & layer.masks[part]))
+                ones += int(count_ones(binary_words[row, first + part] & layer.masks[part]))
             if ones == rows * cols:
                 add_scaled(layer.edges, plane, np.float32(1), base)
                 continue
             for part in range(words_per_plane):
-                bits = packed_features[row, first + part] & layer.masks[part]
+                bits = binary_words[row, first + part] & layer.masks[part]
                 if bits != ZERO:
                     add_bits(
                         bits,
@@ -82,7 +83,7 @@ def start_block(
                     )
         for k in range(scalars.shape[1]):
             if scalars[row, k] != ZERO_F32:
-                add_scaled(layer.edges, bit_planes + k, scalars[row, k], base)
+                add_scaled(layer.edges, binary_planes + k, scalars[row, k], base)
         finish_start(board, base, out, row)
 
 

@@ -29,17 +29,29 @@ class Layer(NamedTuple):
 
 
 @kernel
-def plane_priors(hidden: Activations, out: Layer, counts: U16, actions: U16, priors: F32) -> None:
+def plane_priors(
+    hidden: Activations, out: Layer, extra: Layer, counts: U16, actions: U16, priors: F32
+) -> None:
     """Priors over the legal actions: the last 1x1 convolution only where it is asked for, then softmax.
 
-    hidden `[n, cells, channels]`, out.weight `[policy_planes, channels]`, priors `[sum of counts]`.
+    hidden `[n, cells, channels]`, out.weight `[policy_planes, channels]`, priors `[sum of counts]`;
+    extra.weight `[extra actions, channels]` is for the mean over the board.
     """
     cells, channels = hidden.shape[1:]
+    first_extra = out.bias.shape[0] * cells
+    mean = np.empty(channels, np.float32)
     lanes = np.empty(LANES, np.float32)
     at = 0
     for row in range(counts.shape[0]):
         end = at + int(counts[row])
+        has_mean = False
         for k in range(at, end):
+            if int(actions[k]) >= first_extra:
+                if not has_mean:
+                    average(hidden, row, mean)
+                    has_mean = True
+                priors[k] = extra_logit(mean, extra, int(actions[k]) - first_extra)
+                continue
             cell = int(actions[k]) % cells
             plane = int(actions[k]) // cells
             lanes[:] = ZERO_F32
@@ -52,6 +64,27 @@ def plane_priors(hidden: Activations, out: Layer, counts: U16, actions: U16, pri
             priors[k] = total
         softmax(priors[at:end])
         at = end
+
+
+@kernel
+def average(hidden: Activations, row: int, mean: F32) -> None:
+    """`mean [channels]` over the board of one of `hidden [n, cells, channels]`."""
+    cells, channels = hidden.shape[1:]
+    mean[:] = ZERO_F32
+    for cell in range(cells):
+        for c in range(channels):
+            mean[c] += load(hidden[row, cell, c])
+    for c in range(channels):
+        mean[c] /= np.float32(cells)
+
+
+@kernel
+def extra_logit(mean: F32, extra: Layer, action: int) -> np.float32:
+    """Logit of an extra action from `mean [channels]`, extra.weight `[extra actions, channels]`."""
+    total: np.float32 = extra.bias[action]
+    for c in range(mean.shape[0]):
+        total += mean[c] * extra.weight[action, c]
+    return total
 
 
 @kernel

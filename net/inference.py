@@ -235,14 +235,33 @@ def available_cores() -> int:
 def made_up_batch(game: Game, history: int, rows: int) -> Batch:
     """Positions that no game has, but about as full as real ones: for timing only. Always the same."""
     rng = np.random.default_rng(int.from_bytes(hashlib.sha256(game.name.encode()).digest()[:4]))
-    bits = rng.random((rows, game.bit_planes(history) * game.words_per_plane, 64)) < 1 / _PROBE_FILL
-    masks = np.tile(PlaneShape.of(game, history).masks(), game.bit_planes(history))
+    shape = PlaneShape.of(game, history)
+    bits = rng.random((rows, shape.bit_words, 64)) < 1 / _PROBE_FILL
+    masks = np.tile(shape.masks(), shape.bit_planes)
     words = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0] & masks
-    scalars = rng.random((rows, game.scalar_planes), dtype=np.float32).view(np.uint32).astype(np.uint64)
+    scalars = rng.random((rows, shape.scalars), dtype=np.float32).view(np.uint32).astype(np.uint64)
+    codes = made_up_codes(game, rng, rows, history)
     legal = min(game.max_legal, max(1, round(game.mean_legal)))
     one_row = np.sort(rng.permutation(game.actions)[:legal]).astype(np.uint16)
     return Batch(
-        np.ascontiguousarray(np.concatenate([words, scalars], axis=1)),
+        np.ascontiguousarray(np.concatenate([words, codes, scalars], axis=1)),
         np.full(rows, legal, dtype=np.uint16),
         np.tile(one_row, rows),
     )
+
+
+def made_up_codes(
+    game: Game, rng: np.random.Generator, rows: int, history: int, fill: float = 0.5
+) -> npt.NDArray[np.uint64]:
+    """`[rows, words]` of codes that cells may have; a share `fill` of the cells has any but 0."""
+    coded = game.coded_cells
+    if coded is None:
+        return np.zeros((rows, 0), np.uint64)
+    codes = rng.integers(1, len(coded.planes_of), (rows, history, game.cells), np.uint8)
+    codes *= rng.random(codes.shape) < fill
+    a_word = 64 // coded.bits
+    padded = np.zeros((rows, history, coded.words(game.cells), a_word), np.uint64)
+    padded.reshape(rows, history, -1)[:, :, : game.cells] = codes
+    padded <<= np.arange(0, 64, coded.bits).view(np.uint64)
+    words: npt.NDArray[np.uint64] = np.bitwise_or.reduce(padded, axis=3)
+    return words.reshape(rows, -1)

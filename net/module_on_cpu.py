@@ -46,12 +46,10 @@ class ModuleOnCpu:
     def __call__(self, batch: Batch, bucket: int, priors: F32, wdl: F32) -> None:
         """Answer `batch` into `priors [sum of counts]` and `wdl [rows, 3]`, run as `bucket` rows."""
         shape = self._shape
-        scalars = (
-            batch.features[:, shape.feature_words - shape.scalar_planes :].astype(np.uint32).view(np.float32)
-        )
-        numbers = as_numpy(torch.from_numpy(scalars).to(self._planes.dtype))
+        scalars = torch.from_numpy(shape.scalar_values(batch.features))
+        numbers = as_numpy(scalars.to(self._planes.dtype))
         planes = as_numpy(self._planes).reshape(-1, shape.cells, shape.planes)
-        write_planes(batch.features, numbers, self._masks, self._one, planes)
+        write_planes(shape.binary_words(batch.features), numbers, self._masks, self._one, planes)
         logits, value_logits = self._module(self._planes[:bucket].permute(0, 3, 1, 2))
         legal_priors(logits[: batch.rows].float().numpy(), batch.counts, batch.actions, priors)
         wdl[:] = wdl_of(value_logits).numpy()[: batch.rows]

@@ -18,29 +18,53 @@ Numbers = npt.NDArray[Any]
 
 
 @jit
-def write_planes(packed_features: Words, scalars: Numbers, masks: Words, one: Any, planes: Numbers) -> None:
+def expand_codes(
+    codes: Words, code_bits: int, lists: npt.NDArray[np.int16], cells: int, binary_words: Words
+) -> None:
+    """Codes of cells as bit planes.
+
+    codes         [n, positions * words of one], `64 // code_bits` cells a word
+    lists         [2 ** code_bits, most] planes that each code sets, then -1 (`CodedCells.lists`)
+    binary_words  [n, positions, planes, words_per_plane]  all 0
+    """
+    a_word = 64 // code_bits
+    words = (cells + a_word - 1) // a_word
+    mask = (ONE << np.uint64(code_bits)) - ONE
+    for row in range(binary_words.shape[0]):
+        for position in range(binary_words.shape[1]):
+            for cell in range(cells):
+                word = codes[row, position * words + cell // a_word]
+                code = (word >> np.uint64(cell % a_word * code_bits)) & mask
+                for plane in lists[code]:
+                    if plane < 0:
+                        break
+                    binary_words[row, position, plane, cell // 64] |= ONE << np.uint64(cell % 64)
+
+
+@jit
+def write_planes(binary_words: Words, scalars: Numbers, masks: Words, one: Any, planes: Numbers) -> None:
     """Planes of packed positions. Few bits are set, so zeros are written first and ones to their cells.
 
-    packed_features  [n, feature_words]              the bit planes come first
-    scalars  [n, scalar planes]
+    binary_words  [n, binary planes * words per plane]   what lies behind them is not looked at
+    scalars  [n, scalars]
     masks    [words per plane]       which bits are cells: nothing else is believed
     one      1 in their number format
     planes   [n, cells, planes]      channels-last
     """
     parts = masks.shape[0]
     cells = planes.shape[1]
-    bit_planes = planes.shape[2] - scalars.shape[1]
-    for row in range(packed_features.shape[0]):
+    binary_planes = planes.shape[2] - scalars.shape[1]
+    for row in range(binary_words.shape[0]):
         planes[row] = 0
-        for plane in range(bit_planes):
+        for plane in range(binary_planes):
             for part in range(parts):
-                bits = packed_features[row, plane * parts + part] & masks[part]
+                bits = binary_words[row, plane * parts + part] & masks[part]
                 while bits != ZERO:
                     planes[row, 64 * part + int(count_trailing_zeros(bits)), plane] = one
                     bits &= bits - ONE
         for k in range(scalars.shape[1]):
             for cell in range(cells):
-                planes[row, cell, bit_planes + k] = scalars[row, k]
+                planes[row, cell, binary_planes + k] = scalars[row, k]
 
 
 @jit

@@ -1,7 +1,6 @@
 """Packed features to the planes a network takes.
 
-`packed_features: uint64[n, feature_words]`: first the bit planes, `words_per_plane` words each, bit `i` =
-cell `i`, then one word a scalar plane, the bits of a float32 in its low half. Torch has few operations on
+`Game.feature_words` says what the words are; planes come in the same order. Torch has few operations on
 uint64, so here the same bits travel as int64. On a CPU, play needs no planes: see
 `net.cpu_kernels.start_block`.
 """
@@ -9,13 +8,16 @@ uint64, so here the same bits travel as int64. On a CPU, play needs no planes: s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from games.coded_cells import CodedCells
 from games.spec import Game
+from net.plane_kernels import expand_codes
 
 Words = npt.NDArray[np.uint64]
 
@@ -24,36 +26,87 @@ WORD_BYTES = 8
 
 @dataclass(frozen=True)
 class PlaneShape:
-    """How the words of one position are cut into planes."""
+    """The blocks that the words of one position are cut into: bits, codes, scalars, in this order."""
 
     rows: int
     cols: int
     bit_planes: int
-    scalar_planes: int
-    words_per_plane: int
+    scalars: int
+    coded_positions: int = 0
+    """Positions whose cells travel as codes; 0 where none do."""
+    coded_cells: CodedCells | None = None
 
     @staticmethod
     def of(game: Game, history: int) -> PlaneShape:
-        return PlaneShape(
-            game.rows, game.cols, game.bit_planes(history), game.scalar_planes, game.words_per_plane
-        )
+        coded_positions = history if game.coded_cells else 0
+        bit_planes, scalars = game.bit_planes(history), game.scalars(history)
+        return PlaneShape(game.rows, game.cols, bit_planes, scalars, coded_positions, game.coded_cells)
 
     @property
     def cells(self) -> int:
         return self.rows * self.cols
 
     @property
+    def words_per_plane(self) -> int:
+        return (self.cells + 63) // 64
+
+    @property
+    def bit_words(self) -> int:
+        """Words of the first block."""
+        return self.bit_planes * self.words_per_plane
+
+    @property
+    def code_words(self) -> int:
+        """Words of one position in the second block."""
+        return 0 if self.coded_cells is None else self.coded_cells.words(self.cells)
+
+    @property
+    def binary_planes(self) -> int:
+        """Planes of zeros and ones: those of bits, then those of codes."""
+        coded = 0 if self.coded_cells is None else self.coded_cells.planes
+        return self.bit_planes + self.coded_positions * coded
+
+    @property
     def planes(self) -> int:
-        return self.bit_planes + self.scalar_planes
+        return self.binary_planes + self.scalars
 
     @property
     def feature_words(self) -> int:
-        return self.bit_planes * self.words_per_plane + self.scalar_planes
+        return self.bit_words + self.coded_positions * self.code_words + self.scalars
 
     def masks(self) -> Words:
         """`uint64[words_per_plane]`: the bits of a plane's words that are cells of the board."""
         bits = np.arange(64 * self.words_per_plane) < self.cells
         return np.packbits(bits, bitorder="little").view(np.uint64)
+
+    def binary_words(self, packed_features: Words) -> Words:
+        """`uint64[n, binary_planes * words_per_plane or more]` of `packed_features [n, feature_words]`: a bit
+        for each cell of each binary plane. The features themselves where cells have no codes."""
+        coded = self.coded_cells
+        if coded is None:
+            return packed_features
+        n = len(packed_features)
+        bits = np.zeros((n, self.coded_positions, coded.planes, self.words_per_plane), np.uint64)
+        codes = packed_features[:, self.bit_words : self.feature_words - self.scalars]
+        expand_codes(np.ascontiguousarray(codes), coded.bits, _lists(coded), self.cells, bits)
+        return np.concatenate([packed_features[:, : self.bit_words], bits.reshape(n, -1)], axis=1)
+
+    def scalar_values(self, packed_features: Words) -> npt.NDArray[np.float32]:
+        """`float32[n, scalars]` of `packed_features [n, feature_words]`."""
+        words = packed_features[:, self.feature_words - self.scalars :]
+        return words.astype(np.uint32).view(np.float32)
+
+
+@cache
+def _lists(coded: CodedCells) -> npt.NDArray[np.int16]:
+    return coded.lists()
+
+
+@cache
+def code_table(coded: CodedCells, device: torch.device) -> Tensor:
+    """`uint8[2 ** bits, planes]` on a device: 1 where a code sets a plane."""
+    with torch.inference_mode(False):  # training, too, looks into it
+        return torch.from_numpy(coded.table()).to(device)
 
 
 def features_tensor(packed_features: Words) -> Tensor:
@@ -67,17 +120,31 @@ def unpack(packed_features: Tensor, shape: PlaneShape, dtype: torch.dtype = torc
 
     Works on bytes and a mask of eight bits: shifting int64 would move eight times the memory.
     """
-    n = packed_features.shape[0]
-    bit_words = shape.bit_planes * shape.words_per_plane
-    octets = packed_features[:, :bit_words].contiguous().view(torch.uint8)
+    n, device = packed_features.shape[0], packed_features.device
+    octets = packed_features[:, : shape.bit_words].contiguous().view(torch.uint8)
     octets = octets.view(n, shape.bit_planes, shape.words_per_plane * WORD_BYTES)
     octets = octets[:, :, : (shape.cells + 7) // 8]
     masks = torch.bitwise_left_shift(
-        torch.ones(8, dtype=torch.uint8, device=packed_features.device),
-        torch.arange(8, dtype=torch.uint8, device=packed_features.device),
+        torch.ones(8, dtype=torch.uint8, device=device), torch.arange(8, dtype=torch.uint8, device=device)
     )
-    bits = (octets.unsqueeze(-1) & masks).ne(0).flatten(2)[:, :, : shape.cells].to(dtype)
-    if shape.scalar_planes:
-        scalars = packed_features[:, bit_words:].contiguous().view(torch.float32)[:, ::2].to(dtype)
-        bits = torch.cat([bits, scalars.unsqueeze(-1).expand(-1, -1, shape.cells)], dim=1)
-    return bits.reshape(n, shape.planes, shape.rows, shape.cols)
+    planes = (octets.unsqueeze(-1) & masks).ne(0).flatten(2)[:, :, : shape.cells].to(dtype)
+    if shape.coded_cells is not None:
+        planes = torch.cat([planes, _unpack_codes(packed_features, shape, dtype)], dim=1)
+    if shape.scalars:
+        words = packed_features[:, shape.feature_words - shape.scalars :]
+        scalars = words.contiguous().view(torch.float32)[:, ::2].to(dtype)
+        planes = torch.cat([planes, scalars.unsqueeze(-1).expand(-1, -1, shape.cells)], dim=1)
+    return planes.reshape(n, shape.planes, shape.rows, shape.cols)
+
+
+def _unpack_codes(packed_features: Tensor, shape: PlaneShape, dtype: torch.dtype) -> Tensor:
+    """The planes `dtype[n, coded planes, cells]` of the codes."""
+    coded, n, device = shape.coded_cells, packed_features.shape[0], packed_features.device
+    assert coded is not None
+    words = packed_features[:, shape.bit_words : shape.feature_words - shape.scalars]
+    octets = words.contiguous().view(torch.uint8).view(n, shape.coded_positions, -1)
+    shifts = torch.arange(0, 8, coded.bits, dtype=torch.uint8, device=device)
+    codes = torch.bitwise_right_shift(octets.unsqueeze(-1), shifts) & ((1 << coded.bits) - 1)
+    codes = codes.flatten(2)[:, :, : shape.cells].int()
+    planes = code_table(coded, device).to(dtype)[codes]  # [n, positions, cells, planes of a position]
+    return planes.transpose(2, 3).flatten(1, 2)

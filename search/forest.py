@@ -149,7 +149,7 @@ class Forest:
         game, settings, leaves = self.game, self.settings, self.leaves
         shared = (
             *(settings.history, settings.max_plies, game.max_legal, leaves),
-            *(game.cells, game.planes_per_position),
+            *(game.cells, game.planes_per_position, game.code_bits),
         )
         entries, ring, cache = self._cache
         packed_features = game.feature_words(settings.history)

@@ -46,7 +46,8 @@ SETTINGS = np.dtype(
         ("max_legal", np.int32),
         ("most_leaves", np.int32),  # of one tree in flight
         ("cells", np.int32),
-        ("planes", np.int32),  # of a position
+        ("planes", np.int32),  # bit planes of a position
+        ("code_bits", np.int32),  # of a cell
     ],
     align=True,
 )

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from games.jit import kernel, signed
+from games.moved_features import move_features
 from games.stubs import END_VALUES, encode, end_reason, legal_actions, play, side_to_move
 from search.cache_kernel import NOTHING, find, keep, write_key
 from search.layout import (
@@ -111,25 +112,6 @@ def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value
 
 
 @kernel
-def move_planes(
-    packed_features: Any, symmetry: Any, history: int, cells: int, planes: int, moved: Any
-) -> None:
-    """Write the features `packed_features` to `moved` with each cell and plane where `symmetry`
-    (int32[cells + planes + actions]) takes it."""
-    words_a_plane = (cells + 63) // 64
-    bit_words = history * planes * words_a_plane
-    for i in range(len(moved)):
-        moved[i] = packed_features[i] if i >= bit_words else np.uint64(0)
-    for plane in range(history * planes):
-        position = plane // planes
-        to = (position * planes + symmetry[cells + plane - position * planes]) * words_a_plane
-        for cell in range(cells):
-            bit = (packed_features[plane * words_a_plane + cell // 64] >> np.uint64(cell % 64)) & np.uint64(1)
-            goes = symmetry[cell]
-            moved[to + goes // 64] |= bit << np.uint64(goes % 64)
-
-
-@kernel
 def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_actions: Any) -> None:
     """Write the features in `forest.packed_features` and the legal `actions` of a leaf (uint16[n]) as they
     travel, seen through a random symmetry if symmetries are wanted."""
@@ -144,7 +126,14 @@ def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_act
         return
     settings, symmetry = forest.settings[0], forest.symmetries[drawn - 1]
     cells, planes = settings.cells, settings.planes
-    move_planes(forest.packed_features, symmetry, settings.history, cells, planes, features)
+    move_features(
+        forest.packed_features,
+        symmetry[:cells],
+        symmetry[cells : cells + planes],
+        settings.code_bits,
+        settings.history,
+        features,
+    )
     for i in range(len(actions)):
         seen_actions[i] = symmetry[cells + planes + int(actions[i])]
 

@@ -47,7 +47,7 @@ class LeafService:
         self.version = 0
         """Weights version of the newest answer."""
         self._game = game
-        self._words = game.feature_words(history)
+        self._words, self._scalars = game.feature_words(history), game.scalars(history)
         self._figures = figures
         self._clock = clock
         self._repeated = Repeated(log)
@@ -69,7 +69,7 @@ class LeafService:
             return
         game = self._game
         check_leaves(
-            rows, self._words, game.actions, frames, max_legal=game.max_legal, scalars=game.scalar_planes
+            rows, self._words, game.actions, frames, max_legal=game.max_legal, scalars=self._scalars
         )
         if not self.credits.take(number, rows):
             self._figures.over_credit += 1

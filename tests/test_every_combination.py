@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from changed_settings import self_play
+from hands import NAME as HANDS
 from leaf_by_leaf import played
 
 from client.self_play import Player
@@ -32,7 +33,7 @@ PLIES = 12
 
 @pytest.mark.parametrize("net", ["1x16", "tf1x16"])
 @pytest.mark.parametrize("selection", NAMES)
-@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("name", [*GAME_NAMES, HANDS])
 def test_a_game_is_played_checked_and_learned_from(
     name: str, selection: str, net: str, tmp_path: Path
 ) -> None:

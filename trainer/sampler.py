@@ -69,13 +69,14 @@ def _targets_from(window: Window, first: int) -> npt.NDArray[np.int64]:
     return there[window.is_target(there)]
 
 
-def _maps_of(game: Game, history: int, symmetries: Sequence[Symmetry]) -> SymmetryMaps:
+def _maps_of(game: Game, symmetries: Sequence[Symmetry]) -> SymmetryMaps:
     """The identity and then `symmetries`, as the kernel takes them."""
-    planes = [np.arange(game.bit_planes(history)), *(game.plane_map(one, history) for one in symmetries)]
+    planes = [np.arange(game.planes_per_position), *(game.plane_map(one, 1) for one in symmetries)]
     return SymmetryMaps(
         cells=np.array([np.arange(game.cells), *(one.cells for one in symmetries)], np.int64),
         planes=np.array(planes, np.int64),
         actions=np.array([np.arange(game.actions), *(one.actions for one in symmetries)], np.int64),
+        code_bits=game.code_bits,
     )
 
 
@@ -88,7 +89,7 @@ class Sampler:
     def __init__(self, game: Game, history: int, *, symmetric: bool = False) -> None:
         self._game = game
         self._history = history
-        self._maps = _maps_of(game, history, game.symmetries if symmetric else ())
+        self._maps = _maps_of(game, game.symmetries if symmetric else ())
         self._write = bind([sampler_kernel], {game.name: bindings(game)}).write_samples
         self._scratch = Scratch(
             positions=np.zeros((game.max_plies + 1, game.state_words), dtype=np.uint64),

@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from games.jit import kernel, signed
+from games.moved_features import move_features
 from games.spec import Positions
 from games.stubs import encode, legal_actions, play, side_to_move
 from trainer.samples import Samples
 from trainer.window import Rings
-
-WORD_BITS = 64
 
 
 class SymmetryMaps(NamedTuple):
@@ -26,9 +25,11 @@ class SymmetryMaps(NamedTuple):
     cells: npt.NDArray[np.int64]
     """[symmetries, cells]"""
     planes: npt.NDArray[np.int64]
-    """[symmetries, bit planes]"""
+    """[symmetries, bit planes of a position]"""
     actions: npt.NDArray[np.int64]
     """[symmetries, actions]"""
+    code_bits: int
+    """`Game.code_bits`"""
 
 
 class Scratch(NamedTuple):
@@ -54,30 +55,6 @@ def replay_to(rings: Rings, first: int, ply: int, positions: Positions) -> None:
         index += 1
         if index == capacity:
             index = 0
-
-
-@kernel
-def permute_planes(
-    source: npt.NDArray[np.uint64],
-    cells: npt.NDArray[np.int64],
-    planes: npt.NDArray[np.int64],
-    target: npt.NDArray[np.uint64],
-) -> None:
-    """Move every bit of plane `p` from cell `i` to cell `cells[i]` of plane `planes[p]`; scalar planes stay.
-
-    source, target  uint64[feature_words];  cells  [cells of the board];  planes  [bit planes]
-    """
-    one = np.uint64(1)
-    words_per_plane = (len(cells) + WORD_BITS - 1) // WORD_BITS
-    bit_words = len(planes) * words_per_plane
-    for word in range(len(source)):
-        target[word] = np.uint64(0) if word < bit_words else source[word]
-    for plane in range(len(planes)):
-        old, new = plane * words_per_plane, planes[plane] * words_per_plane
-        for cell in range(len(cells)):
-            bit = source[old + cell // WORD_BITS] >> np.uint64(cell % WORD_BITS)
-            moved = cells[cell]
-            target[new + moved // WORD_BITS] |= (bit & one) << np.uint64(moved % WORD_BITS)
 
 
 @kernel
@@ -140,7 +117,14 @@ def write_samples(
             encode(positions, ply + 1, history, samples.packed_features[row])
         else:
             encode(positions, ply + 1, history, packed)
-            permute_planes(packed, maps.cells[symmetry], maps.planes[symmetry], samples.packed_features[row])
+            move_features(
+                packed,
+                maps.cells[symmetry],
+                maps.planes[symmetry],
+                maps.code_bits,
+                history,
+                samples.packed_features[row],
+            )
         outcome = signed(rings.game_outcome[slot])
         value = outcome if side_to_move(positions[ply]) == 0 else -outcome
         samples.classes[row] = 1 - value

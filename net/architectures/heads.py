@@ -81,8 +81,7 @@ def policy_head(architecture: Architecture, game: Game, kernel: int) -> PolicyHe
     """The one that suits the game. `kernel`: of the planes' hidden layer, 3 or 1."""
     channels = architecture.channels
     if game.policy_planes is not None:
-        others = game.actions - game.policy_planes * game.cells
-        return PlanesPolicyHead(channels, game.policy_planes, others, kernel)
+        return PlanesPolicyHead(channels, game.policy_planes, game.extra_actions, kernel)
     return FlatPolicyHead(channels, architecture.flat_policy_channels, game.cells, game.actions)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from hands import NAME as HANDS
 
 from engine import onnx_command as export
 from games import get_game
@@ -39,7 +40,14 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("game_name", "net"), [("connect_four", "1x16se"), ("tic_tac_toe", "1x8tanh"), ("chess", "tf1x32")]
+    ("game_name", "net"),
+    [
+        ("connect_four", "1x16se"),
+        ("tic_tac_toe", "1x8tanh"),
+        ("chess", "tf1x32"),
+        (HANDS, "1x16se"),
+        (HANDS, "tf1x32"),
+    ],
 )
 def test_onnx_runtime_answers_as_the_network(
     game_name: str,

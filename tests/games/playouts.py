@@ -62,9 +62,24 @@ def bits(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> n
     return unpacked[:, : game.cells]
 
 
+def codes(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.int64]:
+    """[history, cells], checked to be codes that there are, and none beyond the board."""
+    coded, begin = game.coded_cells, game.bit_planes(history) * game.words_per_plane
+    if coded is None:
+        return np.zeros((history, 0), np.int64)
+    block = packed_features[begin : game.feature_words(history) - game.scalars(history)]
+    found = []
+    for words in block.reshape(history, -1).tolist():
+        joined = sum(word << 64 * at for at, word in enumerate(words))
+        found.append([joined >> coded.bits * cell & (1 << coded.bits) - 1 for cell in range(game.cells)])
+        assert joined >> coded.bits * game.cells == 0
+        assert max(found[-1]) < len(coded.planes_of)
+    return np.array(found)
+
+
 def scalars(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.float32]:
-    """[scalar planes], checked to leave the upper half of each word empty."""
-    tail = packed_features[game.bit_planes(history) * game.words_per_plane :]
+    """[scalars of all positions, then of now], checked to leave the upper half of each word empty."""
+    tail = packed_features[game.feature_words(history) - game.scalars(history) :]
     assert not (tail >> np.uint64(32)).any()
     return tail.astype(np.uint32).view(np.float32)
 

@@ -6,18 +6,21 @@ import itertools
 
 import numpy as np
 import pytest
+from hands import NAME as HANDS
 from naive_games import NAIVE_NAMES, STONE_NAMES, naive_game
-from playouts import bits, child_of, features, legal, playouts, replay, scalars
+from naive_sampler import naive_symmetry
+from playouts import bits, child_of, codes, features, legal, playouts, replay, scalars
 from twice import NAME as TWICE
 
 from games import GAME_NAMES, Game, get_game
+from games.moved_features import move_features
 from games.movers import Movers
 from games.spec import PLY_CAP, outcome_for_first_player
 
 HISTORIES = (1, 3)
 
 
-@pytest.fixture(params=[*GAME_NAMES, TWICE])
+@pytest.fixture(params=[*GAME_NAMES, TWICE, HANDS])
 def game(request: pytest.FixtureRequest) -> Game:
     return get_game(request.param)
 
@@ -30,7 +33,8 @@ def test_the_description_is_consistent(game: Game) -> None:
     assert PLY_CAP not in names
     assert {reason.value for reason in game.end_reasons} <= {-1, 0, 1}
     assert game.max_legal <= game.actions <= 65535
-    assert game.policy_planes is None or game.policy_planes * game.cells == game.actions
+    if game.policy_planes is not None:
+        assert game.policy_planes * game.cells + game.extra_actions == game.actions
     assert 1 <= game.mean_legal <= game.max_legal
 
 
@@ -152,7 +156,8 @@ def test_features_are_written_whole(game: Game, history: int) -> None:
             assert np.array_equal(
                 packed_features, features(game, playout.positions, n, history, fill=2**64 - 1)
             )
-            assert bits(game, packed_features, history).any() or n == 1
+            seen = bits(game, packed_features, history).any() or codes(game, packed_features, history).any()
+            assert seen or n == 1
             assert (
                 (scalars(game, packed_features, history) >= 0)
                 & (scalars(game, packed_features, history) <= 1)
@@ -164,9 +169,15 @@ def test_history_adds_planes_behind_and_none_before_the_start(game: Game) -> Non
     for playout in playouts(game.name):
         for n in (1, 2, len(playout.positions)):
             short, long = (features(game, playout.positions, n, history) for history in (1, 4))
+            known = min(n, 4)
             assert np.array_equal(bits(game, long, 4)[: game.planes_per_position], bits(game, short, 1))
-            assert np.array_equal(scalars(game, long, 4), scalars(game, short, 1))
-            assert not bits(game, long, 4)[min(n, 4) * game.planes_per_position :].any()
+            assert not bits(game, long, 4)[known * game.planes_per_position :].any()
+            assert np.array_equal(codes(game, long, 4)[:1], codes(game, short, 1))
+            assert not codes(game, long, 4)[known:].any()
+            each = game.scalars_per_position
+            now, past = scalars(game, short, 1), scalars(game, long, 4)
+            assert np.array_equal([*past[:each], *past[4 * each :]], now)
+            assert not past[known * each : 4 * each].any()
 
 
 @pytest.mark.parametrize("history", HISTORIES)
@@ -233,11 +244,12 @@ def test_the_rules_do_not_see_symmetries(game: Game) -> None:
             for n in range(1, len(playout.positions) + 1):
                 actions, mapped_actions = legal(game, playout.positions, n), legal(game, mapped, n)
                 assert {int(symmetry.actions[action]) for action in actions} == set(mapped_actions)
-                planes, mapped_planes = (
-                    bits(game, features(game, line, n, 2), 2) for line in (playout.positions, mapped)
-                )
-                turned = game.plane_map(symmetry, 2)
-                assert np.array_equal(mapped_planes[turned[:, None], symmetry.cells], planes)
+                before, after = (features(game, line, n, 2) for line in (playout.positions, mapped))
+                assert np.array_equal(naive_symmetry(game, before, symmetry, 2), after)
+                moved = np.zeros_like(before)
+                planes = game.plane_map(symmetry, 1)
+                move_features(before, symmetry.cells, planes, game.code_bits, 2, moved)
+                assert np.array_equal(moved, after)
             assert game.rules.end_reason(mapped, n, len(mapped_actions), False) == playout.reason
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from games.bits import ONE, ZERO, count_ones
 from games.jit import jit
 from games.names import GAME_MODULES
-from games.spec import EndReason, Game, Notation, Positions, Rules, State, Symmetry
+from games.spec import EndReason, Game, Notation, Positions, Rules, State, Symmetry, actions_like_cells
 
 ROWS, COLS = 2, 4
 CELLS = ROWS * COLS
@@ -136,7 +136,7 @@ def action_from_text(state: State, text: str) -> int:
 
 def _symmetry(name: str, cells: npt.NDArray[np.int64], planes: list[int]) -> Symmetry:
     flat = np.ascontiguousarray(cells).ravel()
-    return Symmetry(name, flat, flat.copy(), np.array(planes))
+    return Symmetry(name, flat, actions_like_cells(flat), np.array(planes))
 
 
 _GRID = np.arange(CELLS).reshape(ROWS, COLS)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from games.coded_cells import CodedCells
 from games.spec import EndReason, Game, Notation, Rules
 from net.batches import Batch
 
@@ -24,6 +25,7 @@ def shape_only(
     max_legal: int,
     planes_per_position: int,
     scalar_planes: int,
+    **more: Any,
 ) -> Game:
     """A game without rules."""
     return Game(
@@ -43,37 +45,81 @@ def shape_only(
         end_reasons=(EndReason("ongoing", 0),),
         rules=Rules(*[_unused] * 6),
         notation=Notation(*[_unused] * 5),
+        **more,
     )
 
 
 CHESS_SHAPE = shape_only("chess_shape", 8, 8, 4672, 73, 218, 14, 7)
-GO_SHAPE = shape_only("go_shape", 19, 19, 362, None, 362, 2, 1)
+GO_CELLS = CodedCells(2, ((), (0,), (1,), (2,)))
+"""Own stone, the other's, where ko forbids one."""
+GO_SHAPE = shape_only("go_shape", 19, 19, 362, 1, 362, 0, 1, extra_actions=1, coded_cells=GO_CELLS)
 FOUR_SHAPE = shape_only("four_shape", 6, 7, 7, None, 7, 2, 0)
 THREE_SHAPE = shape_only("three_shape", 3, 3, 9, 1, 9, 2, 0)
-SHAPES = (CHESS_SHAPE, GO_SHAPE, FOUR_SHAPE, THREE_SHAPE)
+HANDS_CELLS = CodedCells(4, ((), (0, 3), (1, 3), (2, 3), (0, 4), (1,), (4, 2, 0), (), (5,), (3,), (4,)))
+HANDS_SHAPE = shape_only(
+    "hands_shape", 5, 13, 197, 3, 150, 2, 1,
+    extra_actions=2, scalars_per_position=3, coded_cells=HANDS_CELLS,
+)  # fmt: skip
+"""Bits, codes that set some planes, scalars of each position and of now, extra actions."""
+ROW_SHAPE = shape_only("row_shape", 1, 5, 11, 2, 11, 1, 2, extra_actions=1, scalars_per_position=1)
+ONE_SHAPE = shape_only(
+    "one_shape", 1, 1, 2, 1, 2, 0, 0, extra_actions=1, coded_cells=CodedCells(8, ((), (0,), (0, 1)))
+)
+LARGE_SHAPE = shape_only("large_shape", 19, 19, 65_535, 181, 600, 1, 0, extra_actions=194)
+"""As many actions as can be numbered."""
+SHAPES = (CHESS_SHAPE, GO_SHAPE, FOUR_SHAPE, THREE_SHAPE, HANDS_SHAPE, ROW_SHAPE, ONE_SHAPE)
 
 
 def random_words(
     game: Game, history: int, rows: int, rng: np.random.Generator, density: float = 0.1
 ) -> npt.NDArray[np.uint64]:
-    """Packed positions with random bits, now and then a whole plane, and scalars in [0, 1]."""
+    """Packed positions with random bits, now and then a whole plane, any codes, and scalars in [0, 1]."""
     planes = rng.random((rows, game.bit_planes(history), game.cells)) < density
     planes |= rng.random((rows, game.bit_planes(history), 1)) < 0.05
     padded = np.zeros((rows, game.bit_planes(history), game.words_per_plane * 64), dtype=np.uint8)
     padded[:, :, : game.cells] = planes
     words = np.packbits(padded, axis=2, bitorder="little").view(np.uint64).reshape(rows, -1)
-    scalars = rng.random((rows, game.scalar_planes), dtype=np.float32).view(np.uint32).astype(np.uint64)
-    return np.ascontiguousarray(np.concatenate([words, scalars], axis=1))
+    scalars = rng.random((rows, game.scalars(history)), dtype=np.float32).view(np.uint32).astype(np.uint64)
+    return np.ascontiguousarray(
+        np.concatenate([words, random_codes(game, history, rows, rng), scalars], axis=1)
+    )
+
+
+def random_codes(game: Game, history: int, rows: int, rng: np.random.Generator) -> npt.NDArray[np.uint64]:
+    """Any bits, also codes that there are none of, and beyond the board."""
+    coded = game.coded_cells
+    words = 0 if coded is None else history * coded.words(game.cells)
+    return rng.integers(0, 2**64, (rows, words), np.uint64) if words else np.zeros((rows, 0), np.uint64)
 
 
 def naive_planes(words: npt.NDArray[np.uint64], game: Game, history: int) -> npt.NDArray[np.float32]:
-    """Planes `[n, planes, rows, cols]` bit by bit with numpy.unpackbits."""
-    n, bit_words = len(words), game.bit_planes(history) * game.words_per_plane
-    bits = np.unpackbits(np.ascontiguousarray(words[:, :bit_words]).view(np.uint8), axis=1, bitorder="little")
-    planes = bits.reshape(n, game.bit_planes(history), -1)[:, :, : game.cells].astype(np.float32)
-    numbers = np.ascontiguousarray(words[:, bit_words:] & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    scalars = np.repeat(numbers.view(np.float32)[:, :, None], game.cells, axis=2)
-    return np.concatenate([planes, scalars], axis=1).reshape(n, -1, game.rows, game.cols)
+    """Planes `[n, planes, rows, cols]`, a position and a block after the other, as Python integers."""
+    found = [_naive_position(row.tolist(), game, history) for row in words]
+    return np.array(found, np.float32).reshape(len(words), -1, game.rows, game.cols)
+
+
+def _naive_position(words: list[int], game: Game, history: int) -> list[list[float]]:
+    """[planes][cells]"""
+    cells, coded = range(game.cells), game.coded_cells
+    planes: list[list[float]] = []
+    for _ in range(game.bit_planes(history)):
+        plane = _joined(words, game.words_per_plane)
+        planes.append([plane >> cell & 1 for cell in cells])
+    for _ in range(history if coded else 0):
+        assert coded is not None
+        codes = _joined(words, coded.words(game.cells))
+        own = [codes >> cell * coded.bits & 2**coded.bits - 1 for cell in cells]
+        sets = [set(coded.planes_of[code]) if code < len(coded.planes_of) else set() for code in own]
+        planes += [[float(plane in one) for one in sets] for plane in range(coded.planes)]
+    for word in words:
+        planes.append([float(np.uint32(word & 0xFFFFFFFF).view(np.float32))] * game.cells)
+    return planes
+
+
+def _joined(words: list[int], count: int) -> int:
+    """The first words as one number; they are taken from the list."""
+    parts = [words.pop(0) for _ in range(count)]
+    return sum(part << 64 * at for at, part in enumerate(parts))
 
 
 def random_legal(

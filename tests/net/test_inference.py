@@ -12,6 +12,10 @@ from net_shapes import (
     CHESS_SHAPE,
     FOUR_SHAPE,
     GO_SHAPE,
+    HANDS_SHAPE,
+    LARGE_SHAPE,
+    ONE_SHAPE,
+    ROW_SHAPE,
     THREE_SHAPE,
     naive_planes,
     random_legal,
@@ -43,6 +47,10 @@ CASES = [
     (FOUR_SHAPE, 1, ODD_TANH),
     (THREE_SHAPE, 1, SE_WDL),
     (GO_SHAPE, 2, SE_WDL),
+    (HANDS_SHAPE, 3, SE_WDL),
+    (ROW_SHAPE, 2, ODD_TANH),
+    (ONE_SHAPE, 1, SE_WDL),
+    (LARGE_SHAPE, 1, ODD_TANH),
 ]
 NAMES = [f"{game.name}-{sizes.value_head}" for game, _, sizes in CASES]
 ENGINES = [f"{way} {dtype}" for way in ("kernels", "module", "torch") for dtype in ("float32", "bfloat16")]
@@ -58,7 +66,7 @@ def trained_like(sizes: Architecture, game: Game, history: int, seed: int = 0) -
             tensor.uniform_(0.5, 1.5)
         elif name.endswith(("bias", "running_mean")):
             tensor.normal_(std=0.3)
-        elif name.endswith(("out.weight", "excite.weight")):
+        elif name.endswith(("out.weight", "others.weight", "excite.weight")):
             tensor.normal_(std=0.3 / np.sqrt(tensor[0].numel()) * 3)
     return network.eval()
 

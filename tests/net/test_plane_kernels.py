@@ -20,12 +20,13 @@ def test_planes_are_what_unpackbits_says(game: Game, dtype: torch.dtype) -> None
     shape = PlaneShape.of(game, 2)
     packed_features = random_words(game, 2, 9, np.random.default_rng(0))
     expected = torch.from_numpy(naive_planes(packed_features, game, 2)).to(dtype).flatten(2).transpose(1, 2)
-    scalars = torch.from_numpy(expected.float().numpy()[:, 0, shape.bit_planes :].copy()).to(dtype)
+    scalars = torch.from_numpy(shape.scalar_values(packed_features)).to(dtype)
     last = shape.words_per_plane - 1
-    packed_features[:, last : shape.bit_planes * (last + 1) : last + 1] |= ~shape.masks()[last]
+    packed_features[:, last : shape.bit_words : last + 1] |= ~shape.masks()[last]
     planes = torch.full((12, shape.cells, shape.planes), 7.0).to(dtype)
     one = as_numpy(torch.ones(1, dtype=dtype))[0]
-    write_planes(packed_features, as_numpy(scalars), shape.masks(), one, as_numpy(planes))
+    words = shape.binary_words(packed_features)
+    write_planes(words, as_numpy(scalars), shape.masks(), one, as_numpy(planes))
     assert torch.equal(planes[:9], expected)
     assert (planes[9:] == 7).all()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from net_shapes import SHAPES, naive_planes, random_words
+from net_shapes import HANDS_SHAPE, SHAPES, naive_planes, random_words, shape_only
 
+from games.coded_cells import CodedCells
 from games.spec import Game
 from net.planes import PlaneShape, features_tensor, unpack
 
@@ -19,7 +20,7 @@ def test_unpacking_gives_the_planes_that_naive_unpackbits_gives(game: Game) -> N
 
 
 def test_planes_in_bfloat16_are_exact_ones_and_rounded_scalars() -> None:
-    game = SHAPES[0]
+    game = HANDS_SHAPE
     packed_features = random_words(game, 8, 4, np.random.default_rng(2))
     planes = unpack(features_tensor(packed_features), PlaneShape.of(game, 8), torch.bfloat16)
     expected = torch.from_numpy(naive_planes(packed_features, game, 8)).to(torch.bfloat16)
@@ -34,3 +35,20 @@ def test_plane_shape_agrees_with_the_game(game: Game) -> None:
         game.planes(8),
         game.feature_words(8),
     )
+
+
+@pytest.mark.parametrize(
+    ("bits", "planes_of"), [(3, ((), (0,))), (2, ((),) * 5), (4, ((0,), (1,))), (4, ((), (1,)))]
+)
+def test_codes_that_cannot_be_are_refused(bits: int, planes_of: tuple[tuple[int, ...], ...]) -> None:
+    """A strange width, too many, a code 0 that sets a plane, a plane that no code sets."""
+    with pytest.raises(ValueError, match=r"\w \w"):
+        CodedCells(bits, planes_of)
+
+
+@pytest.mark.parametrize(("actions", "planes", "extra"), [(20, 2, 1), (18, 2, 1), (7, None, 1)])
+def test_actions_that_are_not_planes_and_extra_actions_are_refused(
+    actions: int, planes: int | None, extra: int
+) -> None:
+    with pytest.raises(ValueError, match="extra actions"):
+        shape_only("wrong", 3, 3, actions, planes, 9, 2, 0, extra_actions=extra)

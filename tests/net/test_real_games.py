@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hands import NAME as HANDS
 from net_shapes import naive_planes, random_play
 from test_inference import naive_answers, trained_like
 
@@ -17,7 +18,7 @@ from net.weights import WeightsMeta, save
 
 
 @pytest.mark.parametrize("net", ["1x16se", "tf1x32"])
-@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("name", [*GAME_NAMES, HANDS])
 def test_a_net_from_a_file_answers_positions_of_the_game_as_the_plain_network_does(
     name: str, net: str, tmp_path: Path
 ) -> None:
@@ -36,7 +37,7 @@ def test_a_net_from_a_file_answers_positions_of_the_game_as_the_plain_network_do
     np.testing.assert_allclose(np.bincount(rows, weights=priors.astype(np.float64)), 1, atol=2e-3)
 
 
-@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("name", [*GAME_NAMES, HANDS])
 def test_real_features_unpack_as_naive_unpackbits_says(name: str) -> None:
     game = get_game(name)
     words = random_play(game, 20).features

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from net_shapes import CHESS_SHAPE, FOUR_SHAPE, GO_SHAPE, THREE_SHAPE, naive_planes, shape_only
+from net_shapes import CHESS_SHAPE, FOUR_SHAPE, GO_SHAPE, HANDS_SHAPE, ROW_SHAPE, THREE_SHAPE, naive_planes
 from test_inference import ENGINES, a_batch, make_engine, naive_answers
 
 from games.spec import Game
@@ -19,9 +19,14 @@ from net.weights import WeightsMeta, from_bytes, to_bytes
 torch.set_num_threads(1)
 
 SIZES = Transformer(2, 24, 3, 32, value_channels=2, value_hidden=16, value_head="wdl")
-PASS_SHAPE = shape_only("pass_shape", 5, 4, 42, 2, 22, 2, 0)
-"""Two planes of moves, and two actions more."""
-CASES = [(CHESS_SHAPE, 2), (FOUR_SHAPE, 1), (THREE_SHAPE, 1), (GO_SHAPE, 1), (PASS_SHAPE, 1)]
+CASES = [
+    (CHESS_SHAPE, 2),
+    (FOUR_SHAPE, 1),
+    (THREE_SHAPE, 1),
+    (GO_SHAPE, 1),
+    (HANDS_SHAPE, 2),
+    (ROW_SHAPE, 1),
+]
 GAMES = pytest.mark.parametrize(("game", "history"), CASES, ids=[game.name for game, _ in CASES])
 
 

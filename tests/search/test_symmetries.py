@@ -7,6 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 from changed_settings import self_play
+from hands import NAME as HANDS
 from leaf_by_leaf import Answer, LeafByLeaf
 from twice import NAME as TWICE
 
@@ -72,6 +73,7 @@ PLAYED = [
     ("connect_four", [0, 0, 2, 5, 1]),
     (TWICE, [0, 2, 1, 7, 4]),
     ("dots_and_boxes_9x8", [0, 8, 81, 80, 150, 12, 3]),  # two words a plane; sides of boxes swap
+    (HANDS, [203, 468, 594, 65, 130]),  # codes, hands, and a pass that stays one
 ]
 
 

@@ -75,5 +75,19 @@ def naive_symmetry(
         cells = [i for i in range(game.cells) if parts[i // 64] >> i % 64 & 1]
         turned = sum(1 << int(symmetry.cells[i]) for i in cells)
         first = (position * game.planes_per_position + moved) * size
-        out[first : first + size] = [turned >> 64 * part & (1 << 64) - 1 for part in range(size)]
+        out[first : first + size] = _words(turned, size)
+    coded, first = game.coded_cells, game.bit_planes(history) * size
+    for position in range(history if coded else 0):
+        assert coded is not None
+        words = slice(
+            first + position * coded.words(game.cells), first + (position + 1) * coded.words(game.cells)
+        )
+        old = sum(word << 64 * at for at, word in enumerate(packed_features[words].tolist()))
+        codes = [old >> coded.bits * cell & (1 << coded.bits) - 1 for cell in range(game.cells)]
+        new = sum(code << coded.bits * int(symmetry.cells[cell]) for cell, code in enumerate(codes))
+        out[words] = _words(new, coded.words(game.cells))
     return out
+
+
+def _words(number: int, count: int) -> list[int]:
+    return [number >> 64 * at & (1 << 64) - 1 for at in range(count)]

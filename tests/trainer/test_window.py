@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hands import GAME as HANDS
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_sampler import NaiveWindow, naive_class, naive_policy, naive_symmetry, naive_words
@@ -23,8 +24,8 @@ from trainer.samples import Samples
 from trainer.window import Window
 
 TIC_TAC_TOE, CONNECT_FOUR = get_game("tic_tac_toe"), get_game("connect_four")
-ALL = (TIC_TAC_TOE, CONNECT_FOUR, TWICE, get_game("dots_and_boxes"), get_game("dots_and_boxes_9x8"))
-"""The last one has two words a plane."""
+ALL = (TIC_TAC_TOE, CONNECT_FOUR, TWICE, HANDS, get_game("dots_and_boxes"), get_game("dots_and_boxes_9x8"))
+"""The last one has two words a plane, and `HANDS` codes, scalars of each position and a pass as well."""
 SAMPLERS = {
     (game.name, symmetric): Sampler(game, game.history, symmetric=symmetric)
     for game in ALL

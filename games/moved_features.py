@@ -1,0 +1,50 @@
+"""Packed features as they are after a symmetry of the board."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from games.bits import ONE, ZERO
+from games.jit import jit
+
+Numbers = npt.NDArray[np.integer]
+
+
+@jit
+def move_features(
+    packed_features: npt.NDArray[np.uint64],
+    cells: Numbers,
+    planes: Numbers,
+    code_bits: int,
+    history: int,
+    moved: npt.NDArray[np.uint64],
+) -> None:
+    """Write `packed_features` to `moved`, both uint64[feature_words], with all where a symmetry takes it.
+
+    cells      [cells of the board] where each goes, with its bits and its code
+    planes     [bit planes of a position] where each goes
+    code_bits  of a cell's code, 0 where cells have none
+    """
+    words_a_plane = (len(cells) + 63) // 64
+    bit_words = history * len(planes) * words_a_plane
+    code_words = (len(cells) * code_bits + 63) // 64
+    end_of_codes = bit_words + history * code_words
+    for word in range(len(moved)):
+        moved[word] = ZERO if word < end_of_codes else packed_features[word]
+    for plane in range(history * len(planes)):
+        kind = plane % len(planes)
+        old, new = plane * words_a_plane, (plane - kind + planes[kind]) * words_a_plane
+        for cell in range(len(cells)):
+            bit = (packed_features[old + cell // 64] >> np.uint64(cell % 64)) & ONE
+            goes = cells[cell]
+            moved[new + goes // 64] |= bit << np.uint64(goes % 64)
+    if code_bits == 0:
+        return
+    mask = (ONE << np.uint64(code_bits)) - ONE
+    for position in range(history):
+        first = bit_words + position * code_words
+        for cell in range(len(cells)):
+            at, goes = cell * code_bits, cells[cell] * code_bits
+            code = (packed_features[first + at // 64] >> np.uint64(at % 64)) & mask
+            moved[first + goes // 64] |= code << np.uint64(goes % 64)
