@@ -17,8 +17,10 @@ MAX_ROWS = 4096
 """Leaves in one EVALUATE."""
 CHUNK = 512 * 1024
 """Bytes of weights in one message."""
-MAX_RECORD = 1024 * 1024
-"""Bytes of one game record."""
+MAX_RECORD = 4 * 1024 * 1024
+"""Bytes of one game record: 19x19 Go, 722 plies with 362 visited actions at each, has 1 MB."""
+MAX_FRAME = MAX_RECORD + 1024 * 1024
+"""Bytes of one frame towards the server: a record that is somewhat too long is still answered."""
 MAX_START = 4096
 """Characters of a start position, so that any board of the games to come can be written out."""
 MAX_HEADER = 64 * 1024

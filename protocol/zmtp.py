@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from protocol.messages import MAX_HELLO
+from protocol.messages import MAX_FRAME, MAX_HELLO
 
 MORE, LONG, COMMAND = 1, 2, 4
 """Bits of the first byte of a frame."""
@@ -37,7 +37,7 @@ class Broken(ValueError):
 class Limits:
     """How large a message may be. Without a session only the beginning of frame 0 is kept of it."""
 
-    frame: int = 4 * 1024 * 1024
+    frame: int = MAX_FRAME
     """Bytes of one frame."""
     message: int = 8 * 1024 * 1024
     """Bytes of all frames together."""

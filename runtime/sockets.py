@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import zmq
 
-from protocol.messages import CHUNK
+from protocol.messages import MAX_FRAME
 from runtime.exits import Exit, Fatal
 
 LEAVES_LIMIT = 4 * 1024 * 1024
 """Largest frame on the leaves port, bytes: 4,096 chess leaves of 952 bytes."""
-BULK_LIMIT = 8 * CHUNK
+BULK_LIMIT = MAX_FRAME
 """Largest frame on the bulk port, bytes: above the largest record, so that a longer one is answered
 (`too_long`). ZeroMQ cuts the connection without a word at whatever is larger than this."""
 DRAIN_BUDGET = 256

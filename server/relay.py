@@ -40,6 +40,8 @@ GIVE_UP = 120.0
 MEGABYTE = 1024 * 1024
 MOST_BYTES = 2 * MEGABYTE
 """Bytes of them together, or one game; sixteen chess games have about 1 MB."""
+WINDOW_BYTES = 256 * MEGABYTE
+"""Bytes of all games that the trainer holds."""
 REFUSED_OF_ADDRESS = PaceLimits(rate=2.0 * MEGABYTE, burst=8.0 * MEGABYTE)
 """Bytes of games from one address that the trainer may find to be no new games. Checking them and keeping
 those that it refuses costs it as much as others."""
@@ -94,6 +96,8 @@ class GameRelay:
         """Places by peer; no zeros."""
         self._bytes: Counter[bytes] = Counter()
         """Of the games in these places."""
+        self._size = 0
+        """Bytes of all of them."""
         self._sent_back: dict[bytes, float] = {}
         """When a peer was last sent back for want of a place, oldest first."""
         self._refused = AddressPaces(REFUSED_OF_ADDRESS)
@@ -117,10 +121,11 @@ class GameRelay:
             if held >= self._most or (held and so_far + size > MOST_BYTES):
                 reason = f"{Code.BUSY}: {held} games of this session are unanswered already"
                 return [_retry(peer, uid, reason, RETRY_BUSY)]
-            if not self._has_place(peer, now):
+            if self._size + size > WINDOW_BYTES or not self._has_place(peer, now):
                 return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
             self._held[peer] += 1
             self._bytes[peer] += size
+            self._size += size
             self.relayed += 1
             game = self._in_flight[peer, uid] = _InFlight(now, address, size)
         game.since = now
@@ -156,6 +161,7 @@ class GameRelay:
         waiting, self._in_flight = self._in_flight, {}
         self._held.clear()
         self._bytes.clear()
+        self._size = 0
         self._sent_back.clear()
         return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER) for peer, uid in waiting]
 
@@ -192,6 +198,7 @@ class GameRelay:
         if game is not None:
             self._held[peer] -= 1
             self._bytes[peer] -= game.size
+            self._size -= game.size
             if not self._held[peer]:
                 del self._held[peer], self._bytes[peer]
         return game

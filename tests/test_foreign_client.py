@@ -291,7 +291,7 @@ def test_broken_games_are_rejected_with_their_code(client: Client, stored: Game)
     game = changed(stored)
     ack = client.put(game.uid, game.record(), sha256=bytes(32))
     assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "bad_hash")
-    for size in (1024 * 1024 + 1, 4 * 1024 * 1024):
+    for size in (4 * 1024 * 1024 + 1, 5 * 1024 * 1024):
         ack = client.put(game.uid, bytes(size))
         assert (ack["status"], ack["reason"].split(":")[0]) == ("rejected", "too_long")
     ack = client.put(game.uid, b"")

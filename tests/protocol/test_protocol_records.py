@@ -127,15 +127,15 @@ def test_a_header_that_promises_gigabytes_allocates_none(header: bytes) -> None:
         tracemalloc.stop()
 
 
-def test_a_record_of_the_largest_size_comes_back() -> None:
-    """Bounds leave room for the longest game: 11,800 plies with 17 actions visited at each."""
-    plies, width = 11_800, 17
+@pytest.mark.parametrize(("plies", "width"), [(1_700, 600), (65_535, 10)])
+def test_a_record_of_the_largest_size_comes_back(plies: int, width: int) -> None:
+    """Bounds leave room for many legal actions, the last that can be numbered among them, and many plies."""
     record = replace(
         example_record(),
         max_plies=plies,
         actions=np.zeros(plies, np.uint16),
         visited=np.full(plies, width, np.uint16),
-        visit_actions=np.tile(np.arange(width, dtype=np.uint16), plies),
+        visit_actions=np.tile(np.arange(0x10000 - width, 0x10000).astype(np.uint16), plies),
         visits=np.ones(plies * width, np.uint16),
         root_values=np.zeros(plies, np.float32),
         flags=np.zeros(plies, np.uint8),

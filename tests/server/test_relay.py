@@ -18,6 +18,7 @@ from server.relay import (
     RELAY_AGAIN,
     RETRY_BUSY,
     WINDOW,
+    WINDOW_BYTES,
     Acknowledge,
     GameRelay,
     Relay,
@@ -104,6 +105,16 @@ def test_a_trainer_that_never_answers_does_not_hold_its_window_for_ever() -> Non
     relay.put(A, "worker", UID, SHA, 0.0)
     assert relay.expire(GIVE_UP) == []
     assert statuses(relay.expire(GIVE_UP + 1)) == [(A, "retry")]
+
+
+def test_the_trainer_never_holds_more_bytes_than_it_has_room_for() -> None:
+    """Whoever they come from; an answer makes room for the next game."""
+    relay, size = relay_with_trainer(), WINDOW_BYTES // 60
+    peers = [number(at) for at in range(62)]
+    answers = [relay.put(peer, "client", UID, SHA, 0.0, size=size)[0] for peer in peers]
+    assert [isinstance(one, Relay) for one in answers] == [True] * 60 + [False] * 2
+    relay.trainer_acked([(peers[0], GameAck(UID, "stored"))], 0.0)
+    assert isinstance(relay.put(peers[61], "client", UID, SHA, 0.0, size=size)[0], Relay)
 
 
 def number(of: int) -> bytes:
