@@ -89,6 +89,12 @@ class GameHistory:
         """Result of a finished game for the first player: +1, 0 or -1."""
         return outcome_for_first_player(self.game.end_reasons[self._end_index()].value, self.side_to_move)
 
+    def score(self) -> float | None:
+        """By how much the first player has won (`Game.score`); None unless the rules have ended the game, and
+        count anything."""
+        count = self.game.score
+        return None if count is None or not self._end_index() else count(self.state)
+
     def _end_index(self) -> int:
         count = self.game.rules.legal_actions(self._states, self.ply + 1, self._legal)
         return int(self.game.rules.end_reason(self._states, self.ply + 1, count, False))

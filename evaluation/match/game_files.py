@@ -47,9 +47,9 @@ def _termination(played: PlayedGame) -> str:
 
 
 def to_json_line(game: Game, played: PlayedGame) -> str:
-    """A game of any kind with its moves in the game's notation, and its score where there is one."""
+    """A game of any kind with its moves in the game's notation, and its final score where there is one."""
     game_history = replay_of(game, played)
-    score = {} if game.score is None else {"score": game.score(game_history.state)}
+    score = {} if (points := game_history.score()) is None else {"score": points}
     return json.dumps(
         {
             "first": played.first,

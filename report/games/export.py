@@ -93,15 +93,17 @@ def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRe
 def as_text(game: Game, headers: dict[str, str], record: GameRecord) -> str:
     """A game as tags and moves; their number rises when the first player's turn comes. ValueError if it
     breaks the rules."""
-    lines = [f'[{name} "{text}"]' for name, text in {"Game": game.name, **headers}.items()]
-    lines.append("")
     game_history = GameHistory(game, record.start, record.max_plies)
-    number, before = 0, 1
+    lines, number, before = list[str](), 0, 1
     for ply in plies(game, record, game_history):
         number += ply.side < before or number == 0
         before = ply.side
         lines.append(f"{number}{'...' if ply.side else '.'} {ply.move} {{{comment(ply)}}}")
-    return "\n".join([*lines, headers["Result"]])
+    all_tags = {"Game": game.name, **headers}
+    if (score := game_history.score()) is not None:
+        all_tags["Score"] = f"{score:+g}"
+    written = [f'[{name} "{text}"]' for name, text in all_tags.items()]
+    return "\n".join([*written, "", *lines, headers["Result"]])
 
 
 def comment(ply: Ply) -> str:

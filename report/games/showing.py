@@ -30,7 +30,9 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
         yield _ply_line(number, ply)
         if number == record.plies or (boards and number % boards == 0):
             yield from ("", game.notation.render(game_history.state), "")
-    yield f"{RESULTS.get(record.outcome, '?')} {record.reason}"
+    score = game_history.score()
+    points = "" if score is None else f", {score:+g}"
+    yield f"{RESULTS.get(record.outcome, '?')} {record.reason}{points}"
 
 
 def _ply_line(number: int, ply: Ply) -> str:

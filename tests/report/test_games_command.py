@@ -16,6 +16,7 @@ from games_runs import entry, records, store_run
 from twice import GAME as TWICE
 
 from games import GAME_NAMES, get_game
+from games.game_history import replay
 from games.movers import Movers
 from protocol.records import PER_PLY
 from report.games.command import main
@@ -172,6 +173,18 @@ def test_exported_moves_are_numbered_by_whose_they_are() -> None:
         before = sign
     assert numbers == wanted
     assert len(set(numbers)) < len(numbers)
+
+
+def test_a_game_that_counts_is_exported_with_its_final_score() -> None:
+    """Of a game that the rules ended; one that was given up has none, nor has one in which nothing counts."""
+    record = records(TWICE.name, 1)[0]
+    final = replay(TWICE, "", [str(action + 1) for action in record.actions]).state
+    assert TWICE.score is not None
+    assert f'[Score "{TWICE.score(final):+g}"]' in as_text(TWICE, {"Result": "*"}, record)
+    given_up = dataclasses.replace(record, actions=record.actions[:3], visited=record.visited[:3])
+    assert "Score" not in as_text(TWICE, {"Result": "*"}, given_up)
+    four = records("connect_four", 1)[0]
+    assert "Score" not in as_text(get_game("connect_four"), {"Result": "*"}, four)
 
 
 @pytest.mark.parametrize("name", GAME_NAMES)
