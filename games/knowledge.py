@@ -60,8 +60,20 @@ class Heuristic:
     """Whether the greedy player avoids moves after which the other side wins at once."""
 
 
+class Judged:
+    """What `Known` and `Row` have in common."""
+
+    keeps: frozenset[int]
+    legal: int
+
+    @property
+    def matters(self) -> bool:
+        """Whether some legal action throws the result away."""
+        return len(self.keeps) < self.legal
+
+
 @dataclass(frozen=True)
-class Known:
+class Known(Judged):
     """The truth of a position in which the game goes on."""
 
     group: str
@@ -77,14 +89,9 @@ class Known:
     best: frozenset[int] = frozenset()
     """Of `keeps` those that win soonest or lose latest; empty where plies are not counted."""
 
-    @property
-    def matters(self) -> bool:
-        """Whether some legal action throws the result away."""
-        return len(self.keeps) < self.legal
-
 
 @dataclass(frozen=True)
-class Row:
+class Row(Judged):
     """A position whose truth is known, with its past: what a network is asked."""
 
     group: str
@@ -101,11 +108,6 @@ class Row:
     """Number of legal actions."""
     longer: dict[int, int]
     """For actions that keep a won position: plies lost against the quickest win. Empty if not counted."""
-
-    @property
-    def matters(self) -> bool:
-        """Whether some legal action throws the result away."""
-        return len(self.keeps) < self.legal
 
 
 class BadTruth(ValueError):

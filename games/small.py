@@ -1,4 +1,4 @@
-"""What games of placing stones on a board of at most 64 cells share: features, text and symmetries.
+"""What games of placing stones on a board of at most 64 cells share: turns, features, text and symmetries.
 
 State: word 0 the stones of the side to move, word 1 those of the other, word 2 stones played so far.
 Bit `i` is cell `i`, row by row from the bottom left. The first player's stones are written `x`.
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from games.bits import ONE, ZERO
 from games.jit import jit
-from games.spec import Notation, Positions, Rules, State, Symmetry
+from games.spec import Notation, Positions, Rules, State, Symmetry, actions_like_cells
 
 STATE_WORDS = 3
 PLANES_PER_POSITION = 2
@@ -23,6 +23,16 @@ it, and a convolution cannot count the stones of a whole board."""
 _ONE = np.uint64(int(np.float32(1.0).view(np.uint32)))
 
 FIRST, SECOND, EMPTY = "x", "o", "."
+
+
+@jit
+def start(state: State) -> None:
+    state[:] = ZERO
+
+
+@jit
+def side_to_move(state: State) -> int:
+    return int(state[2] & ONE)
 
 
 @jit
@@ -152,4 +162,4 @@ def square_symmetries(rows: int) -> tuple[Symmetry, ...]:
         "anti_transpose": np.rot90(grid, 2).T,
     }
     maps = {name: np.ascontiguousarray(cells).ravel() for name, cells in arranged.items()}
-    return tuple(Symmetry(name, cells, cells.copy()) for name, cells in maps.items())
+    return tuple(Symmetry(name, cells, actions_like_cells(cells)) for name, cells in maps.items())

@@ -35,16 +35,6 @@ _SIDEWAYS, _UP, _UP_RIGHT, _UP_LEFT = ONE, np.uint64(COLS), np.uint64(COLS + 1),
 
 
 @jit
-def start(state: State) -> None:
-    state[:] = ZERO
-
-
-@jit
-def side_to_move(state: State) -> int:
-    return int(state[2] & ONE)
-
-
-@jit
 def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
     top = (positions[n - 1, 0] | positions[n - 1, 1]) >> _TOP_ROW
     count = 0
@@ -87,7 +77,7 @@ def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) 
     return BOARD_FULL if legal_count == 0 else 0
 
 
-RULES = Rules(start, side_to_move, legal_actions, play, end_reason, small.encode)
+RULES = Rules(small.start, small.side_to_move, legal_actions, play, end_reason, small.encode)
 
 
 def _state_from_text(text: str) -> State:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games import small
-from games.bits import ONE, ZERO
+from games.bits import ONE
 from games.jit import jit
 from games.spec import EndReason, Game, Positions, Rules, State
 
@@ -25,16 +25,6 @@ LINE_MADE, BOARD_FULL = 1, 2
 END_REASONS = (EndReason("ongoing", 0), EndReason("line", -1), EndReason("board_full", 0))
 
 _LINES = np.array([0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124], dtype=np.uint64)
-
-
-@jit
-def start(state: State) -> None:
-    state[:] = ZERO
-
-
-@jit
-def side_to_move(state: State) -> int:
-    return int(state[2] & ONE)
 
 
 @jit
@@ -71,7 +61,7 @@ def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) 
     return BOARD_FULL if legal_count == 0 else 0
 
 
-RULES = Rules(start, side_to_move, legal_actions, play, end_reason, small.encode)
+RULES = Rules(small.start, small.side_to_move, legal_actions, play, end_reason, small.encode)
 
 
 def _state_from_text(text: str) -> State:
