@@ -102,12 +102,15 @@ def play(parent: State, action: int, child: State) -> None:
 
 @kernel
 def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
-    """The game is over when all edges are drawn."""
-    if legal_count > 0:
+    """The game is over when all edges are drawn; in a search also when a side has more than half of the
+    boxes: nobody can take them from it, and the result is seen many plies earlier."""
+    if legal_count > 0 and not in_search:
         return ONGOING
     state = positions[n - 1]
     side = side_to_move(state)
     own, other = owned(state, side), owned(state, 1 - side)
+    if legal_count > 0 and 2 * max(own, other) <= len(BOX_EDGES):
+        return ONGOING
     if own == other:
         return AS_MANY_BOXES
     return MORE_BOXES if own > other else FEWER_BOXES

@@ -70,6 +70,25 @@ def test_the_truth_counts_the_boxes_that_are_closed_already() -> None:
             twin.play(move)
 
 
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (2, 3), (9, 8)], ids=str)
+def test_a_search_sees_the_end_as_soon_as_a_side_has_more_than_half_of_the_boxes(
+    size: tuple[int, int],
+) -> None:
+    """Not before, and its result is that of the game played to its end."""
+    game = game_of_size(*size)
+    for seed in range(10):
+        positions = replay(game, moves_of(game, seed))
+        for n, state in enumerate(positions, start=1):
+            first, second = (one.bit_count() for one in Truth(game).text.parts(state)[1:3])
+            decided = 2 * max(first, second) > game.cells or n == len(positions)
+            reason = game.rules.end_reason(positions, n, len(legal(game, positions, n)), True)
+            assert bool(reason) == decided
+            if decided:
+                value, side = game.end_reasons[reason].value, game.rules.side_to_move(state)
+                final = np.sign(game.score(positions[-1]))  # type: ignore[misc]
+                assert value == (final if side == 0 else -final)
+
+
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_rules_of_any_size_are_those_of_the_twin(size: tuple[int, int]) -> None:
     """Legal actions, mover, features and end, on boards that fill one word and on one that does not."""
