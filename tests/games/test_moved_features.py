@@ -1,0 +1,30 @@
+"""Features under a symmetry, for codes of every width: cell by cell against the slow twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from naive_sampler import naive_symmetry
+from net_shapes import SHAPES, random_words
+
+from games.moved_features import move_features
+from games.spec import Game, Symmetry, actions_like_cells
+
+
+@pytest.mark.parametrize("game", SHAPES, ids=lambda game: game.name)
+def test_bits_and_codes_go_with_their_cells_and_scalars_stay(game: Game) -> None:
+    """Bit planes may change places as well. Nothing is left of what the words held before."""
+    rng = np.random.default_rng(3)
+    cells = np.arange(game.cells).reshape(game.rows, game.cols)[::-1, ::-1].ravel()
+    planes = rng.permutation(game.planes_per_position)
+    symmetry = Symmetry("turned", cells, np.arange(game.actions), planes)
+    for packed in random_words(game, 2, 3, rng):
+        moved = np.full_like(packed, 2**64 - 1)
+        move_features(packed, cells, planes, game.code_bits, 2, moved)
+        np.testing.assert_array_equal(moved, naive_symmetry(game, packed, symmetry, 2))
+
+
+def test_actions_go_with_their_cells_and_extra_ones_stay() -> None:
+    """Two planes of three cells, then two more."""
+    found = actions_like_cells(np.array([2, 0, 1]), policy_planes=2, extra_actions=2)
+    assert found.tolist() == [2, 0, 1, 5, 3, 4, 6, 7]
