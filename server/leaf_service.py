@@ -68,9 +68,7 @@ class LeafService:
             self.port.charge(peer_of(session))
             return
         game = self._game
-        check_leaves(
-            rows, self._words, game.actions, frames, max_legal=game.max_legal, scalars=self._scalars
-        )
+        check_leaves(rows, self._words, game.actions, frames, max_legal=game.max_legal, scalars=self._scalars)
         if not self.credits.take(number, rows):
             self._figures.over_credit += 1
             reason = (
