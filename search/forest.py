@@ -22,17 +22,23 @@ from search.layout import (
     CACHE,
     EDGE,
     ENTRY,
+    GROW,
     NODE,
     PENDING,
     ROW,
     SETTINGS,
     STATE,
     STEP,
+    WAITING,
     ForestArrays,
     Outbox,
     Tree,
 )
+from search.leaf_batch import LeafBatch
 from search.selection import selection
+
+NO_PRIORS = np.zeros(0, np.float32)
+NO_WDL = np.zeros((0, 3), np.float32)
 
 KEPT_TREES = 2
 """A subtree of more than this many times `simulations` nodes is dropped, which bounds memory."""
@@ -121,6 +127,36 @@ class Forest:
         """Half as much room again for the nodes and edges of each tree."""
         nodes, edges = self.arrays.nodes.shape[1], self.arrays.edges.shape[1]
         self._resize(self.slots, nodes * 3 // 2, edges * 3 // 2)
+
+    # ---- Steps --------------------------------------------------------------------------------
+
+    def step(
+        self,
+        rows: npt.NDArray[np.void],
+        priors: npt.NDArray[np.float32] = NO_PRIORS,
+        wdl: npt.NDArray[np.float32] = NO_WDL,
+    ) -> list[tuple[int, int]]:
+        """Do what `rows` (ROW[n]) ask, each for its tree. Of those that do not wait now: (index of the row,
+        what became of it). If one of them was short of room, there is more when this returns.
+
+        `priors [sum of counts]` and `wdl [n, 3]` of the rows that bring an evaluation.
+        """
+        status = np.empty(len(rows), np.int8)
+        if not self.kernels.expand_backup_select(self.arrays, rows, priors, wdl, self.outbox, status):
+            return []
+        found = np.flatnonzero(status != WAITING)
+        became = status[found].tolist()
+        if GROW in became and not self.is_fixed:  # once for all trees that need it
+            self.grow()
+        return list(zip(found.tolist(), became, strict=True))
+
+    def take_leaves(self) -> tuple[LeafBatch, npt.NDArray[np.void]]:
+        """Empty the outbox: the leaves, and the rows (ROW[n]) that bring their answers."""
+        out = self.outbox
+        rows, actions = out.used.tolist()
+        out.used[:] = 0
+        batch = LeafBatch(out.features[:rows].copy(), out.counts[:rows].copy(), out.actions[:actions].copy())
+        return batch, out.rows[:rows].copy()
 
     # ---- The cache of evaluations -------------------------------------------------------------
 

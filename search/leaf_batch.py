@@ -153,13 +153,13 @@ def deliver(
     for part in parts:
         low, high = max(first, begin), min(end, begin + part.rows)
         if low < high:
-            priors = int(counts[low:high].sum(dtype=np.int64))
             some = evaluations
             if high - low < len(evaluations.wdl):
+                priors = int(counts[low:high].sum(dtype=np.int64))
                 wdl = evaluations.wdl[low - first : high - first]
                 some = Evaluations(evaluations.priors[used : used + priors], wdl, evaluations.version)
+                used += priors
             part.reply.answered(part.first + low - begin, some)
-            used += priors
         begin += part.rows
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
@@ -21,7 +20,6 @@ from search.evaluator import Evaluator, evaluate
 from search.forest import Forest
 from search.layout import BLOCKED, EDGE, GROW, NODE, ROW, SELECT, SETTLE
 from search.leaf_batch import BadEvaluation, Evaluations, LeafBatch
-from search.pool import NO_PRIORS, NO_WDL
 from search.tree import SearchTree
 
 MOST_VISITS = 1 << 24
@@ -89,6 +87,7 @@ class ParallelTree(SearchTree):
         self.is_full = False
         """Whether this search ended because no further node fits."""
         self._wanted = 0
+        self._asked = np.zeros(0, ROW)
 
     def start_search(self, simulations: int, allowed: Sequence[int] = ()) -> None:
         """Begin a search of at most `simulations` (0: without end) over the root actions `allowed` (all)."""
@@ -115,36 +114,26 @@ class ParallelTree(SearchTree):
 
     def gather(self) -> LeafBatch:
         """Leaves to evaluate; none when the search is over or only games' ends were met."""
-        out = self.forest.outbox
-        out.used[:] = 0
-        status = self._step(np.array([(self.slot, 0, 0, SELECT, 0)], ROW), NO_PRIORS, NO_WDL)
-        self.is_full = self.is_full or status[0] == GROW
-        rows, actions = out.used.tolist()
-        return LeafBatch(out.features[:rows].copy(), out.counts[:rows].copy(), out.actions[:actions].copy())
+        stopped = self.forest.step(np.array([(self.slot, 0, 0, SELECT, 0)], ROW))
+        self.is_full = self.is_full or (0, GROW) in stopped
+        batch, self._asked = self.forest.take_leaves()
+        return batch
 
     def settle(self, evaluations: Evaluations) -> None:
         """The evaluations of all leaves that `gather` gave. BadEvaluation, with nothing changed, if they do
         not fit."""
-        rows = self.forest.outbox.rows[: len(evaluations.wdl)].copy()
-        asked, priors = int(self.state_of_search["waiting"]), int(rows["count"].sum())
-        if len(rows) != asked or len(evaluations.priors) != priors:
+        rows, priors = self._asked, int(self._asked["count"].sum())
+        if len(evaluations.wdl) != len(rows) or len(evaluations.priors) != priors:
             raise BadEvaluation(
-                f"an answer of {len(rows)} rows and {len(evaluations.priors)} priors, but {asked} positions "
-                f"wait with {priors} legal actions in all"
+                f"an answer of {len(evaluations.wdl)} rows and {len(evaluations.priors)} priors, but "
+                f"{len(rows)} positions wait with {priors} legal actions in all"
             )
         rows["what"] = SETTLE
-        self._step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
-
-    def _step(
-        self, rows: npt.NDArray[np.void], priors: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
-    ) -> npt.NDArray[np.int8]:
-        status = np.zeros(len(rows), np.int8)
-        arrays, outbox = self.forest.arrays, self.forest.outbox
-        self._kernels.expand_backup_select(arrays, rows, priors, wdl, outbox, status)
-        return status
+        self.forest.step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
 
     def give_up(self) -> None:
         """Forget the leaves that wait."""
+        self._asked = self._asked[:0]
         self.forest.give_up(self.slot)
 
     def unblock(self) -> None:

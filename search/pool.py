@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from search.evaluator import Evaluator
-from search.forest import Forest
+from search.forest import NO_PRIORS, NO_WDL, Forest
 from search.layout import (
     AGAIN,
     DONE,
@@ -25,13 +25,9 @@ from search.layout import (
     ROW,
     SELECT,
     STALE,
-    WAITING,
 )
-from search.leaf_batch import BadEvaluation, Evaluations, LeafBatch
+from search.leaf_batch import BadEvaluation, Evaluations
 from search.tree import SearchTree
-
-NO_PRIORS = np.zeros(0, np.float32)
-NO_WDL = np.zeros((0, 3), np.float32)
 
 
 class SearchPool:
@@ -42,7 +38,6 @@ class SearchPool:
         self.evaluator = evaluator
         self.leaves = 0
         """Leaves sent to the evaluator since the start."""
-        self._expand_backup_select = forest.kernels.expand_backup_select
         self._waiting: dict[int, asyncio.Future[None]] = {}
         """By slot: who waits for the search of that tree."""
         self._roots: list[int] = []
@@ -91,7 +86,8 @@ class SearchPool:
         if asked:
             rows = np.zeros(asked, ROW)
             rows["slot"] = self._roots + self._begun
-            rows["what"] = [OPEN_ROOT] * len(self._roots) + [SELECT] * len(self._begun)
+            rows["what"][: len(self._roots)] = OPEN_ROOT
+            rows["what"][len(self._roots) :] = SELECT
             self._roots, self._begun = [], []
             self._step(rows, NO_PRIORS, NO_WDL)
         self._send()
@@ -100,30 +96,26 @@ class SearchPool:
         self, rows: npt.NDArray[np.void], priors: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
     ) -> None:
         """One call for all `rows` (ROW[n]); then wake whoever is done."""
-        status = np.zeros(len(rows), np.int8)
         try:
-            self._expand_backup_select(self.forest.arrays, rows, priors, wdl, self.forest.outbox, status)
+            stopped = self.forest.step(rows, priors, wdl)
         except Exception as error:  # it could not be compiled: no search may wait for ever
             for slot in rows["slot"].tolist():
                 self._fail(slot, error)
             raise
-        if (status == GROW).any():  # once for all trees that need it
-            self.forest.grow()
-        other = np.flatnonzero(status != WAITING)
-        for row, what in zip(rows[other], status[other].tolist(), strict=True):
-            self._take(row, what)
+        for index, became in stopped:
+            self._take(rows[index], became)
 
-    def _take(self, row: np.void, what: int) -> None:
+    def _take(self, row: np.void, became: int) -> None:
         slot = int(row["slot"])
-        if what in (DONE, EXPANDED):
+        if became in (DONE, EXPANDED):
             self._wake(slot)
-        elif what == MISFIT:
+        elif became == MISFIT:
             self._fail(slot, BadEvaluation("an answer has not one prior for each legal action"))
-        elif what in (AGAIN, NO_ROW, GROW):
+        elif became in (AGAIN, NO_ROW, GROW):
             (self._roots if row["what"] == OPEN_ROOT else self._begun).append(slot)
             self._come(asyncio.get_running_loop())
         else:
-            assert what == STALE
+            assert became == STALE
 
     def _wake(self, slot: int) -> None:
         future = self._waiting.pop(slot, None)
@@ -139,14 +131,11 @@ class SearchPool:
     # ---- To the evaluator and back ------------------------------------------------------------
 
     def _send(self) -> None:
-        out = self.forest.outbox
-        rows, actions = out.used.tolist()
-        if not rows:
+        if not self.forest.outbox.used[0]:
             return
-        out.used[:] = 0
-        batch = LeafBatch(out.features[:rows].copy(), out.counts[:rows].copy(), out.actions[:actions].copy())
-        self.leaves += rows
-        self.evaluator.submit(batch, _Sent(self, out.rows[:rows].copy()))
+        batch, rows = self.forest.take_leaves()
+        self.leaves += batch.rows
+        self.evaluator.submit(batch, _Sent(self, rows))
 
     def answered(self, rows: npt.NDArray[np.void], evaluations: Evaluations) -> None:
         """The evaluations of `rows` (ROW[n])."""

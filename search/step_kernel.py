@@ -237,12 +237,13 @@ def expand_backup(forest: ForestArrays, tree: Tree, row: Any, priors: Any, value
 @kernel
 def expand_backup_select(
     forest: ForestArrays, rows: Any, priors: Any, wdl: Any, out: Outbox, status: Any
-) -> None:
-    """Do what `rows` (ROW[n]) ask, each for its tree; status: int8[n] what became of each.
+) -> int:
+    """Do what `rows` (ROW[n]) ask, each for its tree; status: int8[n] what became of each. How many of them
+    do not wait.
 
     For rows that bring an evaluation: priors float32[sum of counts], wdl float32[n, 3].
     """
-    begin = 0
+    begin, stopped = 0, 0
     for k in range(len(rows)):
         slot, what = rows[k].slot, rows[k].what
         tree = Tree(
@@ -253,11 +254,10 @@ def expand_backup_select(
             forest.root_noise[slot],
             forest.plan[slot],
         )
-        if what == OPEN_ROOT:
-            status[k] = open_root(forest, tree, slot, out)
-            continue
         found = DONE
-        if what != SELECT:
+        if what == OPEN_ROOT:
+            found = open_root(forest, tree, slot, out)
+        elif what != SELECT:
             end = begin + rows[k].count
             value = float(wdl[k, 0] - wdl[k, 2])
             found = expand_backup(forest, tree, rows[k], priors[begin:end], value)
@@ -265,6 +265,8 @@ def expand_backup_select(
         if found == DONE and what != SETTLE:
             found = select(forest, tree, slot, out)
         status[k] = found
+        stopped += found != WAITING
+    return stopped
 
 
 @kernel
