@@ -51,7 +51,7 @@ format: $(INSTALLED)
 
 # A proof that it learns: trained for a fixed time, judged, written to results/NAME. Names: python -m experiments --help
 learn-%: $(INSTALLED)
-	$(BIN)/python -m learn $(subst -,_,$*) $(ARGS)
+	$(BIN)/python -m experiments $(subst -,_,$*) $(ARGS)
 
 # Variants of a recipe at equal wall clock, three seeds each, written to results/ablation-NAME; hours.
 ablation-%: $(INSTALLED)
@@ -73,13 +73,13 @@ clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 help:
-	@echo "make run      install, then play, train and play on (GAME=chess|connect_four|tic_tac_toe MINUTES=0 RUN= ARGS=)"
+	@echo "make run      install, then play, train and play on (GAME=chess MINUTES=0 RUN= ARGS=; games: .venv/bin/azrun --help)"
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make test-bounds   search, rules, sampler, verification with bounds checks in compiled code"
 	@echo "make test-nightly  all tests, ten times the examples of hypothesis, a new seed"
 	@echo "make check    ruff, mypy, import-linter"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|targets|memory)"
-	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student (ARGS='--seeds 1 --minutes 5')"
+	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock: connect-four, krk"
 	@echo "make hostile  attacks on a real azserver: does it live, what do they cost (ARGS='--turns 5')"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then figures"

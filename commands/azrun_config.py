@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from games.names import DEFAULT_GAME, LISTED, is_game
+from games import GAME_NAMES, get_game
+from games.names import DEFAULT_GAME
 from runtime.exits import Exit, Fatal
 from runtime.processes import python_module
 from runtime.runs import RunFolder
@@ -108,8 +109,11 @@ def check(settings: RunConfig) -> None:
         check_name(settings.net)
     except ValueError as error:
         raise Fatal(f"--net: {error}", Exit.CONFIG) from None
-    if not is_game(settings.game):
-        raise Fatal(f"--game {settings.game!r} is not known; known: {LISTED}", Exit.CONFIG)
+    try:
+        if settings.game not in GAME_NAMES:  # these need not be imported here
+            get_game(settings.game)
+    except ValueError as error:
+        raise Fatal(f"--game: {error}", Exit.CONFIG) from None
     if settings.minutes < 0:
         raise Fatal(f"--minutes must be 0 or more, not {settings.minutes}", Exit.CONFIG)
     folder = RunFolder(settings.runs, run_name(settings))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from experiments import recipe as recipes
 from experiments.recipe import Recipe
+from games.names import LISTED
 from runtime.exits import Exit, Fatal, guarded
 from runtime.runs import RunFolder
 
@@ -15,6 +16,7 @@ EXAMPLES = """examples:
   python -m experiments tic_tac_toe                       both seeds, results/tic_tac_toe
   python -m experiments connect_four --seeds 3 --minutes 5 --out /tmp/look
   python -m experiments connect_four --judge-only         judge finished runs again
+  python -m experiments dots_and_boxes_2x3 --minutes 5    a game that has no recipe, with default settings
 """
 
 
@@ -24,7 +26,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add = parser.add_argument
-    add("name", help=f"a recipe ({', '.join(recipes.names())}), a game that has none, or a TOML file")
+    add("name", help=f"a recipe ({', '.join(recipes.names())}), any game ({LISTED}), or a TOML file")
     add("--seeds", type=int, nargs="+", help="instead of the recipe's")
     add("--minutes", type=float, help="instead of the recipe's")
     add("--runs", type=Path, default=Path("runs"), help="folder for the runs themselves")

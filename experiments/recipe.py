@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from games.names import GAME_NAMES
+from games import get_game
+from games.names import GAME_NAMES, LISTED, is_game
 from runtime.config import renamed
 from runtime.exits import Exit, Fatal
 from runtime.nearest import nearest
@@ -77,12 +78,26 @@ def load(name: str) -> Recipe:
     try:
         settings = tomllib.loads(path.read_text())
     except FileNotFoundError as error:
-        if name in GAME_NAMES:
-            return Recipe(name, f"{name} in {MINUTES:.0f} minutes", name, MINUTES)
-        raise Fatal(f"there is no recipe {name!r}; there are {', '.join(names())}", Exit.CONFIG) from error
+        if is_game(name):
+            return _of_game(name)
+        meant = nearest(name, [*names(), *GAME_NAMES])
+        raise Fatal(
+            f"there is no recipe and no game {name!r}; the nearest is {meant!r}. "
+            f"Recipes: {', '.join(names())}. Games: {LISTED}",
+            Exit.CONFIG,
+        ) from error
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise Fatal(f"{path} cannot be read: {error}", Exit.CONFIG) from error
     return from_settings(path.stem, settings)
+
+
+def _of_game(name: str) -> Recipe:
+    """Default settings for MINUTES. Fatal(CONFIG) for a board size that the game does not have."""
+    try:
+        get_game(name)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+    return Recipe(name, f"{name} in {MINUTES:.0f} minutes", name, MINUTES)
 
 
 def from_settings(name: str, settings: dict[str, Any]) -> Recipe:

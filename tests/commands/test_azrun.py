@@ -134,7 +134,9 @@ def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:
     assert "-m trainer --server 127.0.0.1:7000 --run connect_four-tiny" in trainer
 
 
-@pytest.mark.parametrize("flags", [["--minutes", "-1"], ["--game", "ludo"], ["--run", "a/b"]])
+@pytest.mark.parametrize(
+    "flags", [["--minutes", "-1"], ["--game", "ludo"], ["--game", "dots_and_boxes_20x20"], ["--run", "a/b"]]
+)
 def test_wrong_settings_end_it_before_anything_starts(
     flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

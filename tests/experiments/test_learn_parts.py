@@ -150,3 +150,10 @@ def test_snapshots_within_one_rounded_minute_are_told_apart() -> None:
         snapshots.append(Snapshot(minute, 0, 0, f"{minute:06.2f}.safetensors"))
     assert [one.minute for one in snapshots] == [0.0, 0.01, 0.1, 0.11, 0.12, 3.0]
     assert len({one.file for one in snapshots}) == 6
+
+
+def test_any_game_is_a_recipe_and_a_word_that_is_none_names_the_nearest():
+    assert recipes.load("dots_and_boxes_2x3").game == "dots_and_boxes_2x3"
+    for name, said in (("dots", "dots_and_boxes"), ("dots_and_boxes_20x20", "1 to 12"), ("kqq", "'kqk'")):
+        with pytest.raises(Fatal, match=said):
+            recipes.load(name)
