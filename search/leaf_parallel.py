@@ -94,8 +94,6 @@ class ParallelTree(SearchTree):
         room = max(0, MOST_VISITS - self.root_visit_count)
         self._wanted = min(simulations or room, room)
         self.is_full = False
-        self.begin()
-        self.state_of_search["remaining"] = self._wanted
         self.unblock()
         if allowed:
             edges = self.edges_of(0)
@@ -103,6 +101,8 @@ class ParallelTree(SearchTree):
             if shut.all():
                 raise ValueError(f"none of the actions {tuple(allowed)} is legal here")
             edges["in_flight"][shut] = BLOCKED
+        self.begin()
+        self.state_of_search["remaining"] = self._wanted
         self._take_win()
 
     def _take_win(self) -> None:

@@ -28,6 +28,9 @@ class UciConfig:
     """MiB of the search tree (option Hash)."""
     leaves: int = 0
     """Positions evaluated together at most; 0: what the device likes (option MinibatchSize)."""
+    search: str = "puct"
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1 (option Search). gumbel
+    makes 800 simulations a move where neither --nodes nor the GUI says how many."""
     nodes: int = 0
     """Simulations of every move for which the GUI does not name a number; 0: no bound."""
     preset: str = "tiny"
@@ -74,6 +77,7 @@ async def _serve(settings: UciConfig, stop: aio.Stop) -> None:
         threads=settings.threads,
         hash_mib=settings.hash,
         leaves=settings.leaves,
+        search=settings.search,
     )
     name = (
         f"azselfplay {short_name(settings.weights) if settings.weights else f'untrained {settings.preset}'}"

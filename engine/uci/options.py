@@ -7,21 +7,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.uci.protocol import shown
+from search.selection import NAMES
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What takes a while to change: network and tree are made anew."""
+    """Options that take a while to change: the network is loaded and the tree is made again."""
 
     weights: str = ""
     """File; empty: an untrained network."""
     backend: str = "cpu"
     threads: int = 0
-    """That compute on a CPU; 0: one a core."""
+    """CPU threads of the network; 0: one a core."""
     hash_mib: int = 256
     """Memory of the tree."""
     leaves: int = 0
-    """In flight at most; 0: what the device likes."""
+    """Positions evaluated together at most; 0: what the device likes."""
+    search: str = "puct"
+    """A selection, or one with settings (`engine.search_choice`). The option sets only the selection."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,11 @@ class Options:
     show_wdl: bool = False
     analyse_mode: bool = False
     ponder: bool = False
-    """That the GUI may ponder; changes nothing here."""
+    """The GUI may ponder. Changes nothing here."""
     overhead_ms: int = 30
-    """Lost between engine and GUI on each move."""
+    """Milliseconds lost between engine and GUI on each move."""
     temperature: int = 0
-    """Percent: moves are drawn from visits ** (100 / temperature); 0 plays the best."""
+    """Percent. Moves are drawn from visits ** (100 / temperature); 0 plays the best move."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ SPECS = (
     Spec("Threads", "threads", "spin", 0, 512),
     Spec("Hash", "hash_mib", "spin", 1, 262_144),
     Spec("MinibatchSize", "leaves", "spin", 0, 1024),
+    Spec("Search", "search", "combo", choices=NAMES),
     Spec("MultiPV", "multi_pv", "spin", 1, 218),
     Spec("UCI_ShowWDL", "show_wdl", "check"),
     Spec("UCI_AnalyseMode", "analyse_mode", "check"),
@@ -89,6 +93,8 @@ def _value(options: Options, spec: Spec) -> Any:
 
 def _line(spec: Spec, value: Any) -> str:
     default = str(value).lower() if spec.kind == "check" else str(value) or "<empty>"
+    if spec.kind == "combo":
+        default = default.partition("?")[0]  # the settings of a search are no choice of the option
     line = f"option name {spec.name} type {spec.kind} default {default}"
     if spec.kind == "spin":
         line += f" min {spec.low} max {spec.high}"

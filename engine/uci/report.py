@@ -58,13 +58,16 @@ def wdl_text(value: float, draw: float, proof: int = 0) -> str:
 
 def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[int]:
     """Edges of a node (0 is its first), best first: quick wins, then by visits, then slow losses."""
-    edges = tree.edges_of(node)
-    proofs = tree.edge_proofs(node)
+    edges, proofs = tree.edges_of(node), tree.edge_proofs(node)
+    is_planned = node == 0 and not tree.forest.selection.KEEPS_SUBTREE
+    # Sequential halving leaves several moves with the same visits; its score decides between them.
+    scores = tree.forest.selection.root_scores(tree).scores if is_planned else [_mean(edge) for edge in edges]
 
     def key(index: int) -> tuple[int, int, float, float]:
         proof, edge = proofs[index], edges[index]
         standing = 1 if proof > 0 else (-1 if proof < 0 else 0)
-        return standing, -proof if proof else int(edge["visits"]), _mean(edge), float(edge["prior"])
+        best = -proof if proof else int(edge["visits"])
+        return standing, best, float(scores[index]), float(edge["prior"])
 
     chosen = [index for index, edge in enumerate(edges) if not allowed or int(edge["action"]) in allowed]
     return sorted(chosen, key=key, reverse=True)

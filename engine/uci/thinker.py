@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.nets import LoadedNet, load_net
+from engine.search_choice import search_for
 from engine.uci.machine import Request
 from engine.uci.options import Setup
 from engine.uci.report import Progress, best_index, info_lines, line_of_play
@@ -25,7 +26,7 @@ from search.leaf_parallel import (
     search_parallel,
     unless_over,
 )
-from search.settings import resolve
+from search.settings import MAX_SIMULATIONS, resolve
 
 GAME = "chess"
 MAX_PLIES = 10_000
@@ -36,6 +37,9 @@ ROOT_GRACE = 0.03
 """Seconds that the root's own evaluation may take beyond the time to move: without it nothing is known."""
 MOST_LEAVES = 128
 """In flight, unless the option says more."""
+
+PLANNED_SIMULATIONS = 800
+"""Of a search that plans them (gumbel), where nobody says how many."""
 
 Say = Callable[[str], None]
 
@@ -49,10 +53,13 @@ def prepare(setup: Setup, preset: str, seed: int) -> Thinker:
     net = load_net(weights, GAME, device=setup.backend, threads=setup.threads, preset=preset, seed=seed)
     leaves = setup.leaves or min(MOST_LEAVES, net.target_rows)
     try:
-        thinker = Thinker(net, setup.hash_mib, leaves, seed)
+        thinker = Thinker(net, setup.hash_mib, leaves, seed, search_for(setup.search, net.game))
     except MemoryError as error:
         net.close()
         raise Fatal(f"not enough memory for Hash {setup.hash_mib} MiB: choose less", Exit.CONFIG) from error
+    except Fatal:
+        net.close()
+        raise
     thinker.warm_up()
     return thinker
 
@@ -92,13 +99,19 @@ class Thinking:
 class Thinker:
     """A network and the tree of the game that it plays. One search at a time."""
 
-    def __init__(self, net: LoadedNet, hash_mib: int, leaves: int, seed: int) -> None:
+    def __init__(
+        self,
+        net: LoadedNet,
+        hash_mib: int,
+        leaves: int,
+        seed: int,
+        search: SelfPlaySettings = FOR_EVALUATION,
+    ) -> None:
+        """`search`: see `engine.search_choice.search_for`."""
         self.net = net
         self.game = net.game
-        settings = changed(
-            FOR_EVALUATION,
-            {"search.simulations": 1, "history": net.history, "max_plies": MAX_PLIES},
-        )
+        changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
+        settings = changed(search, changes)
         self._rng = np.random.default_rng(seed)
         self.tree = ParallelTree(
             self.game,
@@ -140,6 +153,7 @@ class Thinker:
             return (
                 f"bestmove {self._text(request.allowed[0] if request.allowed else tree.legal_actions()[0])}"
             )
+        self._plan(thinking)
         thinking.limits.is_enough = lambda: self._is_enough(thinking)
         report = _Reporter(lambda: self._report(request, draw, say))
         try:
@@ -176,11 +190,22 @@ class Thinker:
             self.tree.expand_root(evaluation.priors, float(evaluation.values[0]))
         return float(evaluation.wdl[0, 1]) if thinking.request.options.show_wdl else None
 
+    def _plan(self, thinking: Thinking) -> None:
+        """Sequential halving must know its number of simulations before it begins."""
+        if self._is_planned:
+            wanted = min(thinking.request.simulations or PLANNED_SIMULATIONS, MAX_SIMULATIONS)
+            self.tree.settings = changed(self.tree.settings, {"search.simulations": wanted})
+            thinking.limits.simulations = wanted
+
+    @property
+    def _is_planned(self) -> bool:
+        return not self.tree.forest.selection.KEEPS_SUBTREE
+
     def _is_enough(self, thinking: Thinking) -> bool:
         request, tree = thinking.request, self.tree
         if request.depth and tree.depths[0] >= request.depth * max(1, tree.simulations):
             return True
-        if not request.may_move_early or thinking.limits.until == float("inf"):
+        if self._is_planned or not request.may_move_early or thinking.limits.until == float("inf"):
             return False
         now = asyncio.get_running_loop().time()
         speed = tree.simulations / max(1e-3, now - request.began)

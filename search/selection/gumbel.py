@@ -53,8 +53,8 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
     if settings.noise.root_noise > 0 and not is_cheap:
         noise = tree.rng.gumbel(size=count)
     tree.root_noise[:count] = noise
-    simulations = tree.remaining
-    tree.plan[:simulations] = halving_schedule(min(settings.gumbel.considered, count), simulations)
+    simulations, allowed = tree.remaining, int((tree.edges_of(0)["in_flight"] != BLOCKED).sum())
+    tree.plan[:simulations] = halving_schedule(min(settings.gumbel.considered, allowed), simulations)
 
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001

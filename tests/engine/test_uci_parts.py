@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.uci.input import LineSplitter
-from engine.uci.options import SPECS, Options, announced, changed
+from engine.uci.options import SPECS, Options, Setup, announced, changed
 from engine.uci.position import Board
 from engine.uci.protocol import BadCommand, Go, Position, SetOption, Simple, parse
 from engine.uci.report import centipawns, score_text, wdl_text
@@ -85,6 +85,7 @@ def test_every_option_is_announced_and_can_be_set_to_what_it_is():
         ("Backend", "tpu", "cuda"),
         ("Skill", "3", "unknown"),
         ("MultiPV", "9" * 50, "number"),
+        ("Search", "mcts", "thompson"),
     ],
 )
 def test_options_out_of_range_are_refused(name, value, word):
@@ -146,3 +147,11 @@ def test_a_game_goes_on_after_a_draw_that_nobody_claims():
     board.set(Position("", ("g1f3", "g8f6", "f3g1", "f6g8") * 30))
     assert board.game_history.ply == 120
     assert len(board.game_history.legal_actions()) == 20
+
+
+def test_a_search_with_settings_is_announced_by_its_selection_and_replaced_by_the_option():
+    options = Options(Setup(search="gumbel?gumbel_considered=4"))
+    assert "option name Search type combo default gumbel var puct var gumbel var thompson" in announced(
+        options
+    )
+    assert changed(options, "Search", "thompson").setup.search == "thompson"

@@ -1,0 +1,70 @@
+"""The engine with each selection: the moves are those of the one-leaf search, and limits hold."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from leaf_by_leaf import HashEvaluator
+
+from engine.nets import LoadedNet
+from engine.search_choice import search_for
+from engine.uci.machine import Request
+from engine.uci.options import Options
+from engine.uci.thinker import PLANNED_SIMULATIONS, Thinker, Thinking
+from games import get_game
+from search.mcts import search
+from search.moves import choose_action
+from search.pool import SearchPool
+from search.selection import NAMES
+from search.settings import resolve
+from search.tree import tree_for
+
+GAME = get_game("connect_four")
+
+
+def engine_with(name: str, leaves: int) -> Thinker:
+    net = LoadedNet(GAME, GAME.history, "hash", 0, HashEvaluator(), 1)
+    return Thinker(net, 1, leaves, 0, search_for(name, GAME))
+
+
+def thought(thinker: Thinker, **request: object) -> tuple[int, int]:
+    """(best action, simulations made)."""
+
+    async def main() -> str:
+        now = asyncio.get_running_loop().time()
+        return await thinker.think(Thinking(Request("", (), Options(), now, **request)), lambda _: None)
+
+    words = asyncio.run(main()).split()
+    tree = thinker.tree
+    return GAME.notation.action_from_text(tree.state, words[1]), tree.simulations
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_selection_makes_the_simulations_asked_for_and_looks_only_at_moves_allowed(name):
+    thinker = engine_with(name, 8)
+    assert thought(thinker, simulations=90)[1] == 90
+    best, simulations = thought(thinker, simulations=40, allowed=(2, 5), new_game=True)
+    assert (best in (2, 5), simulations) == (True, 40)
+    edges = thinker.tree.edges_of(0)
+    assert set(edges["action"][edges["visits"] > 0].tolist()) <= {2, 5}
+
+
+@pytest.mark.parametrize("name", ["puct", "gumbel"])
+def test_with_one_leaf_in_flight_the_engine_plays_what_a_match_player_plays(name):
+    settings = resolve(replace(search_for(name, GAME), simulations=64), GAME)
+    tree = tree_for(GAME, settings, np.random.default_rng(0))
+    tree.reset(GAME.notation.state_from_text(""))
+    result = asyncio.run(search(tree, SearchPool(tree.forest, HashEvaluator())))
+    best = choose_action(result, 0, settings, np.random.default_rng(0))
+    assert thought(engine_with(name, 1), simulations=64) == (best, 64)
+
+
+def test_sequential_halving_halves_among_the_moves_allowed_and_has_a_length_of_its_own():
+    thinker = engine_with("gumbel", 1)
+    thought(thinker, simulations=40, allowed=(0, 1, 3, 6))
+    visits = np.sort(thinker.tree.edges_of(0)["visits"]).tolist()
+    assert visits == [0, 0, 0, 5, 5, 15, 15]
+    assert thought(thinker, new_game=True)[1] == PLANNED_SIMULATIONS
