@@ -13,9 +13,8 @@ import time
 
 import numpy as np
 
-from engine.analysis.admission import positions_in_flight
 from engine.analysis.position import Analyst
-from engine.analysis.service import Service
+from engine.analysis.service import Service, positions_in_flight
 from engine.nets import LoadedNet, load_net
 from games import get_game
 from games.game_history import GameHistory

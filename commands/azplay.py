@@ -1,4 +1,4 @@
-"""`azplay COMMAND`: what is done with a trained network. Each command is imported when asked for."""
+"""`azplay COMMAND`: the commands that use a trained network. Only the command asked for is imported."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ COMMANDS = {
     "uci": ("engine.uci.command", "chess engine for GUIs and match runners (UCI)"),
     "analyse": ("engine.analysis.command", "positions in, evaluations out, as JSON lines"),
     "match": ("evaluation.match.command", "two players against each other, with Elo and its error"),
-    "ladder": ("evaluation.rating.ladder", "a run's networks on one scale, Elo over training"),
-    "scaling": ("evaluation.rating.scaling", "Elo over simulations per move"),
+    "ladder": ("evaluation.rating.commands:ladder", "a run's networks on one scale, Elo over training"),
+    "scaling": ("evaluation.rating.commands:scaling", "Elo over simulations per move"),
     "openings": ("evaluation.rating.openings", "common human openings in self-play over training"),
     "games": ("report.games.command", "list, show, export, verify and count a run's games"),
     "report": ("report.command", "one page on how a run is going, with alerts"),
@@ -21,7 +21,7 @@ COMMANDS = {
     "export": ("engine.onnx_command", "a network as an ONNX model for other programs"),
     "known": ("evaluation.truth.make", "make the known truth: solver labels, endgame tables"),
 }
-"""Name: (module with a `main() -> int` that reads sys.argv, what it is for)."""
+"""Name: (module, or module:function, what it is for). The function (`main`) reads sys.argv."""
 
 EXAMPLES = (
     "azplay uci --weights runs/chess-tiny/weights/newest --nodes 800",
@@ -44,7 +44,8 @@ def _main() -> int:
         print(f"azplay: unknown command {command!r}\n\n{usage()}", file=sys.stderr)
         return int(Exit.USAGE)
     sys.argv = [f"azplay {command}", *sys.argv[2:]]
-    return int(importlib.import_module(COMMANDS[command][0]).main())
+    module, _, function = COMMANDS[command][0].partition(":")
+    return int(getattr(importlib.import_module(module), function or "main")())
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
-"""Signs that a run does not learn: what was seen, what is probably behind it, what to change.
+"""Signs that a run does not learn: what was seen, the probable cause, and what to change.
 
-Pure: sums over games and figures of training in, alerts out. The trainer asks while it trains, `azplay
-report` afterwards. Limits are those of projects that went wrong and wrote about it (docs/report.md).
+Pure. The trainer calls it while it trains, `azplay report` afterwards. The limits come from projects that
+went wrong and wrote about it (docs/report.md).
 """
 
 from __future__ import annotations
@@ -13,40 +13,39 @@ from diagnostics.stretches import Stretch
 from games.spec import PLY_CAP, Game
 
 SMALLEST_STRETCH = 30
-"""Games; of fewer, chance alone can say anything."""
+"""Games; with fewer, chance alone may explain anything."""
 IN_A_ROW = 3
-"""Stretches that all have to show a collapse, and figures of training that have to show memorising."""
+"""Stretches that must all show a collapse, and training figures that must all show memorising."""
 DRAWS = 0.60
-"""Share of draws of a collapse."""
+"""Share of draws in a collapse."""
 DRAWN_LOSS = 0.5
-"""Cross-entropy of the value below which, with so many draws, it says little but draw."""
+"""Value loss below which, with so many draws, the value hardly says anything but draw."""
 THREEFOLD = 0.30
 """Share of games that end by repetition."""
 SATURATED_VALUES = 0.10
-"""Share of values that name the result as certain."""
+"""Share of values that call the result certain."""
 WRONG_VALUES = 0.05
-"""Share of those that may be wrong; at |value| > 0.99 an honest network has less than 0.01."""
+"""Share of the certain values that may be wrong; at |value| > 0.99 a calibrated network has under 0.01."""
 CAPPED = 0.25
 """Share of games cut off by the cap on their length."""
 LAG = 3.0
-"""Weights versions by which games may be behind."""
+"""Weights versions that games may be behind."""
 GAP = 0.02
-"""Policy loss less the entropy of its targets, nats: what there is left to learn in the window."""
+"""Policy loss less the entropy of its targets, nats: the part of the window that is not learned yet."""
 VALUE_FELL = 0.8
-"""The value loss of memorising is below this part of what it was."""
+"""Memorising: the value loss is below this part of its former value ..."""
 HELD_OUT_ROSE = 1.05
-"""The value loss on held-out games of memorising is above this part of what it was, and above the loss in
-training."""
+"""... while on held-out games it is above this part of its former value, and above the loss in training."""
 HELD_OUT_GAP = 0.20
-"""Nats by which the value loss on held-out games is above that in training where outcomes are known by heart.
-(Ours: 0.25 in Connect Four at 4 samples a position, 0.05 at 2.)"""
+"""Memorising, too: nats by which the value loss on held-out games is above that in training. (We measured
+0.25 in Connect Four at 4 samples a position, 0.05 at 2.)"""
 NO_EFFECT = 0.05
-"""KL of visits and priors, nats, below which searching tells the network nothing new."""
+"""KL of visits and priors, nats, below which a search teaches the network nothing new."""
 
 
 @dataclass(frozen=True)
 class Alert:
-    """Something that is probably wrong."""
+    """A sign that something is wrong."""
 
     name: str
     seen: str
@@ -65,34 +64,34 @@ class Alert:
 
 @dataclass(frozen=True)
 class Lesson:
-    """Figures of training at some step."""
+    """Training figures at some step."""
 
     step: int
     policy_loss: float
     policy_entropy: float
-    """Of the targets, so that no network has a smaller policy loss on them."""
+    """Entropy of the targets: no network has a smaller policy loss on them."""
     value_loss: float
     held_out_value_loss: float | None = None
-    """On games never trained on; None: not known."""
+    """On games that were never trained on; None: unknown."""
 
 
 @dataclass(frozen=True)
 class Signs:
-    """What alerts are made of."""
+    """All that alerts are found from."""
 
     game: Game
-    """Where it has few positions, knowing them all is learning, and a draw is the right result."""
+    """In a game of few positions many alerts make no sense: it can be learned by heart, and may be a draw."""
     stretches: Sequence[Stretch]
     """Oldest first."""
     lessons: Sequence[Lesson] = ()
-    """Of the last part of training, oldest first."""
+    """From the last part of training, oldest first."""
     lag: float | None = None
-    """Weights versions that the newest games are behind, in the middle; None: not known."""
+    """Weights versions that the newest games are behind (median); None: unknown."""
     samples_per_position: float | None = None
 
 
 def find_alerts(signs: Signs) -> list[Alert]:
-    """All that are seen now, the gravest first."""
+    """All alerts, the gravest first."""
     trained = [s for s in signs.stretches if s.games >= SMALLEST_STRETCH and 2 * s.untrained < s.games]
     signs = Signs(signs.game, trained, signs.lessons, signs.lag, signs.samples_per_position)
     checks: list[Callable[[Signs], Alert | None]] = [
@@ -112,7 +111,7 @@ def _draw_collapse(signs: Signs) -> Alert | None:
     return Alert(
         "draw collapse",
         f"{draws} draws in the last {IN_A_ROW} stretches (least so far {least:.0%}; limit {DRAWS:.0%})",
-        "the network learns that all is drawn, and so nobody tries to win; it seldom gets out by itself",
+        "the network learns that everything is drawn, so nobody tries to win; it seldom recovers by itself",
         "first look for a bug in values or rules; then fewer steps a game (--samples.per-position), "
         "--self-play.search.fpu reduction, a longer --self-play.moves.temperature-plies, a lower "
         "--optimizer.lr; do not raise the simulations before less than 70 % are draws; or go back to a "
@@ -129,7 +128,7 @@ def _says_draw(signs: Signs) -> Alert | None:
     return Alert(
         "value says draw",
         f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {newest.draw_share:.0%} draws",
-        "saying draw of every position is nearly always right, so there is little left to learn from results",
+        "calling every position a draw is nearly always right, so results teach little",
         "more decisive games first: varied openings (--self-play.opening.random-share), "
         "--loss.capped-value-weight 0.1, a share of won endgames (--self-play.start.generator)",
     )
@@ -146,8 +145,8 @@ def _no_effect(signs: Signs) -> Alert | None:
         "search without effect",
         f"KL of visits and priors {kls} nats in the last {IN_A_ROW} stretches (limit {NO_EFFECT}); "
         f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}",
-        "too few simulations for so many moves, or moves that were never tried count as lost, so that the "
-        "search follows the network; what is learned is what is known already",
+        "too few simulations for so many moves, or unvisited moves count as lost, so the search follows the "
+        "network, and the network learns what it knows already",
         "more --self-play.search.simulations or --self-play.search.selection gumbel; "
         "--self-play.search.fpu reduction (an absolute one must fit values in -1..1); more "
         "--self-play.noise.root-noise",
@@ -161,7 +160,7 @@ def _repetitions(signs: Signs) -> Alert | None:
     return Alert(
         "repetitions",
         f"{share:.0%} of the newest games end by threefold repetition (limit {THREEFOLD:.0%})",
-        "neither side finds progress, and moves to and fro look as good as any",
+        "neither side makes progress, and moving to and fro looks as good as anything else",
         "a longer --self-play.moves.temperature-plies, more --self-play.noise.root-noise",
     )
 
@@ -173,8 +172,8 @@ def _short_draws(signs: Signs) -> Alert | None:
         return None
     return Alert(
         "short draws",
-        f"newest games: {newest.mean_plies:.0f} plies in the mean, {newest.draw_share:.0%} draws",
-        "games are given up as drawn before anything has happened",
+        f"newest games: {newest.mean_plies:.0f} plies on average, {newest.draw_share:.0%} draws",
+        "games end as draws before anything has happened",
         "as for draw collapse; many different openings help most",
     )
 
@@ -186,7 +185,7 @@ def _capped(signs: Signs) -> Alert | None:
     return Alert(
         "games cut off",
         f"{share:.0%} of the newest games reach the cap on their length (limit {CAPPED:.0%})",
-        "won positions are not won; each such game adds a draw to very many positions",
+        "won positions are not converted; each such game labels very many positions as draws",
         "--loss.capped-value-weight 0.1 (trainer), so that they say little about values; a smaller "
         "--self-play.max-plies while the network is weak, so that they fill less of the window",
     )
@@ -200,7 +199,7 @@ def _saturated(signs: Signs) -> Alert | None:
         "values too sure",
         f"{newest.saturated_share:.0%} of the newest root values are beyond 0.99, and "
         f"{newest.wrong_share:.0%} of these are wrong (limits {SATURATED_VALUES:.0%}, {WRONG_VALUES:.0%})",
-        "the value head has learned results by heart: too many steps on too few games, or too high a rate",
+        "the value head has memorised results: too many steps on too few games, or too high a rate",
         "a smaller --samples.per-position, a larger --window.positions, a lower --optimizer.lr",
     )
 
@@ -234,19 +233,19 @@ def _memorising(signs: Signs) -> Alert | None:
     return Alert(
         "memorising",
         f"{seen}, value loss {value_was:.2f} -> {value_is:.2f}{reuse}",
-        "the network knows the games in the window by heart; new games will surprise it",
+        "the network has memorised the games in the window; new games will surprise it",
         "a smaller --samples.per-position (1 to 2), a larger --window.positions, or a smaller network",
     )
 
 
 def _at_the_floor(now: Sequence[Lesson]) -> str:
-    """What is seen of a policy that has nothing left to learn, "" if it has."""
+    """A text if the policy has nothing left to learn in the window, else ""."""
     gap = max(lesson.policy_loss - lesson.policy_entropy for lesson in now)
     return "" if gap >= GAP else f"policy loss only {gap:.3f} above the entropy of its targets"
 
 
 def _far_from_held_out(now: Sequence[Lesson]) -> str:
-    """What is seen of a value loss that is much higher on held-out games, "" if it is not."""
+    """A text if the value loss is much higher on held-out games, else ""."""
     gaps = [one.held_out_value_loss - one.value_loss for one in now if one.held_out_value_loss is not None]
     if len(gaps) < IN_A_ROW or min(gaps) <= HELD_OUT_GAP:
         return ""
@@ -254,7 +253,7 @@ def _far_from_held_out(now: Sequence[Lesson]) -> str:
 
 
 def _held_out_rose(before: Sequence[Lesson], now: Sequence[Lesson]) -> str:
-    """What is seen of a value loss that rises on held-out games, "" if it does not."""
+    """A text if the value loss rises on held-out games, else ""."""
     was = [one.held_out_value_loss for one in before if one.held_out_value_loss is not None]
     is_now = [one.held_out_value_loss for one in now if one.held_out_value_loss is not None]
     if len(was) < IN_A_ROW or len(is_now) < IN_A_ROW:

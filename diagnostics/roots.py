@@ -1,6 +1,6 @@
-"""What searches found at the roots of games, summed up: how much they add to what the network knows already.
+"""How much searches at the roots of games add to the network's own policy and value, summed up.
 
-Over policy targets only. What is not known (records of format 1, foreign clients) is not counted.
+Only policy targets count. Figures that are unknown (records of format 1, foreign clients) are left out.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ class RootSums:
 
     targets: int = 0
     entropy: float = 0.0
-    """Of the visits, nats."""
+    """Entropy of the visits, nats."""
     top_share: float = 0.0
-    """Of the visits, that of the most visited move."""
+    """Share of the visits that the most visited move has."""
     visited: int = 0
-    """Moves that have visits (or a share of the improved policy)."""
+    """Moves with visits (or with a share of the improved policy)."""
     compared: int = 0
-    """Targets of which it is known how far they are from the network's priors."""
+    """Targets whose distance from the network's priors is known."""
     kl: float = 0.0
     """KL(visits || priors), nats."""
     differs: int = 0
-    """Targets whose most visited move had not the largest prior."""
+    """Targets whose most visited move did not have the largest prior."""
     valued: int = 0
-    """Targets of which the network's own value is known."""
+    """Targets with a known value of the network."""
     value_shift: float = 0.0
-    """|value after the search - the network's own|"""
+    """|value of the search - value of the network|"""
     measured: int = 0
-    """Targets of which the depth is known."""
+    """Targets with a known depth."""
     depth: float = 0.0
     """Mean depth of the simulations of a search, plies."""
     deepest: int = 0
-    """Not a sum: the deepest of all simulations."""
+    """Depth of the deepest simulation of all, plies (not a sum)."""
 
     def add(self, record: GameRecord) -> None:
         """Count one more game."""
@@ -70,7 +70,7 @@ class RootSums:
         return self.visited / self.targets if self.targets else None
 
     def means(self) -> dict[str, float | None]:
-        """By name; None where nothing is known."""
+        """Means by name; None where nothing is known."""
 
         def mean(total: float, count: int) -> float | None:
             return total / count if count else None
@@ -88,13 +88,13 @@ class RootSums:
 
 
 def entropies(record: GameRecord) -> npt.NDArray[np.float64]:
-    """Entropy of the visits of each ply, nats; 0 where there are none."""
+    """[plies] entropy of the visits, nats; 0 without visits."""
     owner, shares = _shares(record)
     return np.bincount(owner, -shares * np.log(shares), record.plies).astype(np.float64)
 
 
 def top_shares(record: GameRecord) -> npt.NDArray[np.float64]:
-    """Share of the visits of each ply that the most visited move has; 0 where there are none."""
+    """[plies] share of the visits that the most visited move has; 0 without visits."""
     owner, shares = _shares(record)
     largest = np.zeros(record.plies)
     np.maximum.at(largest, owner, shares)
@@ -102,7 +102,7 @@ def top_shares(record: GameRecord) -> npt.NDArray[np.float64]:
 
 
 def _shares(record: GameRecord) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """(ply, share of the visits of that ply) of everything visited."""
+    """(ply, share of the visits of that ply) of each visited move, both [visited moves]."""
     owner = np.repeat(np.arange(record.plies), record.visited)
     visits = record.visits.astype(np.float64)
     return owner, visits / np.bincount(owner, visits, record.plies)[owner]

@@ -1,21 +1,50 @@
-"""A stretch: finished games that follow each other, summed up to the few numbers that alerts look at."""
+"""A stretch: finished games that follow each other, summed up for alerts, figures and reports."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from diagnostics.roots import RootSums
-from diagnostics.variety import Variety
 from games.movers import Signs
 from protocol.records import GameRecord
 
 SATURATED = 0.99
-"""A root value beyond this, either way, says that the game is decided."""
+"""A root value beyond this, on either side, says that the game is decided."""
 END_PLIES = 4
-"""Last plies of a game whose values are not looked at: a search that sees the mate is right to be sure."""
+"""Last plies of a game whose values do not count: a search that sees the mate is rightly sure."""
+OPENINGS = (10, 20)
+"""Lengths of openings, plies; a shorter game is one opening as a whole."""
+PERCENTILES = (10, 50, 90)
+
+
+class Variety:
+    """How different games are from each other: their lengths and openings."""
+
+    def __init__(self, openings: Sequence[int] = OPENINGS) -> None:
+        """`openings`: lengths of openings, plies."""
+        self.lengths: Counter[int] = Counter()
+        """Games by plies."""
+        self._openings: dict[int, set[int]] = {plies: set() for plies in openings}
+        """By length: hashes of the start position and the first moves."""
+
+    def add(self, record: GameRecord) -> None:
+        """Count one more game."""
+        self.lengths[record.plies] += 1
+        for plies, seen in self._openings.items():
+            seen.add(hash((record.start, record.actions[:plies].tobytes())))
+
+    def percentile(self, percent: int) -> int:
+        """See `percentile_of`."""
+        return percentile_of(self.lengths, percent)
+
+    def unique(self, plies: int) -> float:
+        """Different openings of `plies` plies, as a share of the games."""
+        return len(self._openings[plies]) / max(1, self.lengths.total())
 
 
 @dataclass
@@ -24,20 +53,20 @@ class Stretch:
 
     games: int = 0
     draws: int = 0
-    """However they came about, the cap on the length included."""
+    """Of any kind, the cap on the length included."""
     plies: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     """Games by how they ended."""
     values: int = 0
-    """Root values looked at: all but those of the last END_PLIES of each game."""
+    """Root values, without those of the last END_PLIES plies of each game."""
     saturated: int = 0
-    """Of these, how many lie beyond SATURATED."""
+    """Values beyond SATURATED."""
     saturated_wrong: int = 0
-    """Of those, how many named another result than the game's."""
+    """Saturated values that named another result than the game's."""
     version: int = 0
     """Newest weights that played in it."""
     untrained: int = 0
-    """Games that the network before all training (version 0) has begun."""
+    """Games that began with untrained weights (version 0)."""
     roots: RootSums = field(default_factory=RootSums)
     variety: Variety = field(default_factory=Variety)
 
@@ -60,7 +89,7 @@ class Stretch:
             self.saturated_wrong += int(np.count_nonzero(said != record.outcome))
 
     def share(self, reason: str) -> float:
-        """Of the games that ended so."""
+        """Share of the games that ended by `reason`."""
         return self.reasons[reason] / max(1, self.games)
 
     @property
@@ -77,5 +106,39 @@ class Stretch:
 
     @property
     def wrong_share(self) -> float:
-        """Of the saturated values, those that were wrong."""
+        """Share of the saturated values that were wrong."""
         return self.saturated_wrong / max(1, self.saturated)
+
+    def figures(self, lag: float | None) -> dict[str, Any]:
+        """Figures by the names of docs/protocol.md; None for what is unknown, without games for all.
+
+        lag  weights versions that the newest games are behind
+        """
+        known, variety = self.games > 0, self.variety
+        lengths = {f"p{percent}": variety.percentile(percent) if known else None for percent in PERCENTILES}
+        openings = {f"ply_{plies}": rounded(variety.unique(plies)) if known else None for plies in OPENINGS}
+        return {
+            "search": {name: rounded(figure) for name, figure in self.roots.means().items()},
+            "root_values": {
+                "sure": rounded(self.saturated_share) if known else None,
+                "sure_wrong": rounded(self.wrong_share) if known else None,
+            },
+            "lengths": lengths,
+            "unique_openings": openings,
+            "weights_age": lag,
+        }
+
+
+def percentile_of(lengths: Counter[int], percent: int) -> int:
+    """The shortest length that at least `percent` % of the games do not exceed; 0 without games."""
+    left = percent * lengths.total()
+    for plies, games in sorted(lengths.items()):
+        left -= 100 * games
+        if left <= 0:
+            return plies
+    return 0
+
+
+def rounded(figure: float | None) -> float | None:
+    """To five decimals; None stays None."""
+    return None if figure is None else round(figure, 5)

@@ -1,4 +1,4 @@
-"""Looks for signs that the run does not learn, game by game and step by step, while it trains."""
+"""Watches games and training steps for signs that the run does not learn, while it trains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from diagnostics.alerts import IN_A_ROW, Alert, Lesson, Signs, find_alerts
-from diagnostics.game_figures import figures_of_games
 from diagnostics.stretches import Stretch
 from games.movers import Movers
 from games.spec import Game
@@ -18,17 +17,17 @@ from protocol.records import GameRecord
 log = logging.getLogger(__name__)
 
 STRETCHES = 20
-"""Stretches remembered: those that count, and what there was before."""
+"""Stretches remembered: the recent ones that alerts judge, and older ones to compare with."""
 LESSONS = 10 * IN_A_ROW
-"""Figures of training remembered."""
+"""Training figures remembered."""
 LESSON_STEPS = 20
-"""Steps between two figures of training that are compared."""
+"""Steps between two training figures that are compared."""
 NEWEST_GAMES = 100
 """Games whose weights are compared with the newest ones."""
 
 
 class Watch:
-    """What was seen of late. `games_per_stretch` 0 sees nothing."""
+    """Recent games and training figures. `games_per_stretch` 0 switches it off."""
 
     def __init__(self, game: Game, games_per_stretch: int) -> None:
         self._game = game
@@ -41,7 +40,7 @@ class Watch:
         self._told: dict[str, Alert] = {}
 
     def on_games(self, records: Iterable[GameRecord], newest_version: int) -> None:
-        """Games that were stored just now, when the server had weights `newest_version`."""
+        """Count games that were just stored, while the server had weights `newest_version`."""
         if not self._size:
             return
         for record in records:
@@ -52,19 +51,18 @@ class Watch:
                 self._open = Stretch()
 
     def figures(self) -> dict[str, Any]:
-        """What the newest full stretch of games looks like (before there is one: the one begun)."""
-        stretch = self._stretches[-1] if self._stretches else self._open
-        return figures_of_games(stretch, self.lag)
+        """Figures of the newest full stretch of games, or of the open one before there is a full one."""
+        return (self._stretches[-1] if self._stretches else self._open).figures(self.lag)
 
     @property
     def lag(self) -> float | None:
-        """Weights versions that the newest games are behind, in the middle; None for want of games."""
+        """Weights versions that the newest games are behind (median); None before there are enough games."""
         return statistics.median(self._lags) if len(self._lags) == NEWEST_GAMES else None
 
     def alerts(self, figures: Mapping[str, Any]) -> list[str]:
-        """Short texts of what is seen now. What has come or gone since the last call is logged.
+        """Short texts of all present alerts. Those that began or ended since the last call are logged.
 
-        figures  the trainer's, with the keys of docs/protocol.md
+        figures  those of the trainer, with the keys of docs/protocol.md
         """
         if not self._size:
             return []
@@ -82,7 +80,7 @@ class Watch:
         return [alert.short for alert in found.values()]
 
     def _note(self, figures: Mapping[str, Any]) -> None:
-        """Remember the figures of training if there have been steps enough since the last ones."""
+        """Remember the training figures if there were LESSON_STEPS since the last ones."""
         last = self._lessons[-1].step if self._lessons else -LESSON_STEPS
         if figures["policy_loss"] is not None and figures["step"] - last >= LESSON_STEPS:
             policy, entropy, value = (figures[n] for n in ("policy_loss", "policy_entropy", "value_loss"))

@@ -1,24 +1,26 @@
-"""A trained network ready to be asked: weights file -> batching evaluator in this process."""
+"""A trained network, loaded behind a batching evaluator in this process."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from games import get_game
 from games.names import DEFAULT_GAME
 from games.spec import Game
+from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
-from runtime.weights_files import short_name
+from runtime.weights_files import short_name, weights_path
 from search.evaluator import LocalEvaluator
 from search.leaf_batch import Evaluations, LeafBatch
 
 
 @dataclass
 class LoadedNet:
-    """Its evaluator batches over all searches of the process. `close` when done."""
+    """A network whose evaluator batches over all searches of the process. `close` when done."""
 
     game: Game
     history: int
@@ -27,7 +29,7 @@ class LoadedNet:
     step: int
     evaluator: LocalEvaluator
     target_rows: int
-    """Positions in flight worth having."""
+    """Positions in flight that keep the device busy."""
 
     def close(self) -> None:
         self.evaluator.close()
@@ -44,7 +46,8 @@ def load_net(
 ) -> LoadedNet:
     """The network in `weights`, or an untrained one of `preset` (or sizes, as 4x64) for `game_name`.
 
-    Fatal(BAD_DATA) if the file is no weights file, or is for another game than `game_name` (when given).
+    Fatal(BAD_DATA) if the file is no weights file, or if `game_name` is given and the network plays another
+    game.
     """
     import torch
 
@@ -77,6 +80,27 @@ def load_net(
         return Evaluations(priors, np.asarray(wdl), step)
 
     name = f"{short_name(weights)} (step {step})" if weights else f"untrained {preset}"
-    # Larger batches gain little speed, and leave the device waiting for the few that are left over.
+    # Larger batches gain little speed, and the last few positions then wait alone for the device.
     evaluator = LocalEvaluator(infer, inference.target_rows)
     return LoadedNet(game, history, name, step, evaluator, inference.target_rows)
+
+
+def weights_file(path: Path) -> Path:
+    """The weights file `path`, or the newest network of the run folder `path`. Fatal(BAD_DATA)."""
+    if not path.exists():
+        raise Fatal(f"{path} does not exist; give a run folder or a .safetensors file", Exit.BAD_DATA)
+    if path.is_file():
+        return path
+    current = path / "weights" / "current.json"
+    try:
+        info = msgspec.json.decode(current.read_bytes(), type=WeightsInfo)
+    except (OSError, msgspec.DecodeError) as error:
+        raise Fatal(
+            f"{path} is no run folder with a network (cannot read {current}: {error}); give a run that "
+            "azserver has made, or a .safetensors file",
+            Exit.BAD_DATA,
+        ) from error
+    file = weights_path(current.parent, info)
+    if not file.exists():
+        raise Fatal(f"{current} names {file.name}, which is not there", Exit.BAD_DATA)
+    return file

@@ -28,9 +28,7 @@ class ExportConfig:
 
 def main() -> int:
     """Entry point. Returns the exit status."""
-    config = load(
-        ExportConfig, command="azplay export", examples=EXAMPLES, description=ExportConfig.__doc__ or ""
-    )
+    config = load(ExportConfig, command="azplay export", examples=EXAMPLES)
     _check_place(config.onnx)
     model, about = _model(config.weights)
     partial = config.onnx.with_name(f".{config.onnx.name}.{os.getpid()}.partial")
@@ -46,7 +44,7 @@ def main() -> int:
 
 
 def _check_place(path: Path) -> None:
-    """Before anything is computed. Fatal(CONFIG)."""
+    """Fatal(CONFIG) if no file can be written there, before anything is computed."""
     if path.is_dir():
         raise Fatal(f"--onnx {path} is a folder; name a file to write", Exit.CONFIG)
     if not path.parent.is_dir():
@@ -54,7 +52,7 @@ def _check_place(path: Path) -> None:
 
 
 def _model(weights: Path) -> tuple[bytes, str]:
-    """The model, and what it is in words. Fatal(BAD_DATA) for weights that cannot be used."""
+    """(the model, its description). Fatal(BAD_DATA) for weights that cannot be used."""
     from games import get_game
     from net.architectures.registry import name_of
     from net.onnx_export import differences, onnx_model
@@ -78,5 +76,5 @@ def _model(weights: Path) -> tuple[bytes, str]:
             Exit.CONFIG,
         ) from error
     if wrong:
-        raise Fatal(f"ONNX Runtime answers otherwise than we do ({wrong}); nothing was written")
+        raise Fatal(f"ONNX Runtime and our network give different answers ({wrong}); nothing was written")
     return model, f"{name_of(network.architecture)} for {game.name}, step {meta.step}"

@@ -1,7 +1,7 @@
-"""How a network searches when it plays or is measured: as in the self-play it learned from, or as one says.
+"""How a network searches when it plays or is measured: as in the self-play it learned from, or as named.
 
-A network that learned from a Gumbel root plays differently, and rates differently, under PUCT. So whoever
-rates names the search, and without a word it is that of the run whose folder the weights lie in.
+A network that learned from a Gumbel root plays differently under PUCT, and its rating differs. So commands
+take the name of a search. Without one they use the search of the run in whose folder the weights lie.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ WORDS = {_WORD_OF[path]: path for path in FIELDS[1:]}
 
 
 def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySettings:
-    """Settings (not resolved) of the search that `text` names; nothing: the one `weights` learned from.
+    """Settings (not resolved) of the search that `text` names, or of the run that `weights` learned from.
 
-    `text` is SELECTION or SELECTION?SETTING=VALUE&..., such as `gumbel?gumbel_c_scale=0.1`; what it
-    does not say has its default, whatever the run says. Weights that lie in no run's folder: PUCT with the
-    defaults. Fatal(CONFIG) for a text that means nothing, Fatal(BAD_DATA) for a run whose settings cannot be
-    read.
+    `text` is SELECTION or SELECTION?SETTING=VALUE&..., such as `gumbel?gumbel_c_scale=0.1`. Settings that
+    it leaves out have their defaults, not the run's values. Without text, weights outside a run's folder get
+    PUCT with the defaults. Fatal(CONFIG) for a wrong text, Fatal(BAD_DATA) for a run whose settings cannot
+    be read.
     """
     settings = _parsed(text) if text else _of_run(weights)
     try:
@@ -45,12 +45,12 @@ def search_for(text: str, game: Game, weights: Path | None = None) -> SelfPlaySe
 
 
 def run_search(run: RunFolder, text: str, game: Game) -> str:
-    """As `search_for`, for all networks of a run; its name."""
+    """The name of the search for all networks of a run; see `search_for`."""
     return search_name(search_for(text, game, run.weights / "any"))
 
 
 def search_name(settings: SelfPlaySettings) -> str:
-    """What `search_for` takes to make these settings again: the selection, and what is not as usual."""
+    """The text from which `search_for` makes these settings: selection, and settings that are not default."""
     used = selection(settings.search.selection).FIELDS
     others = [
         f"{word}={attrgetter(path)(settings)}"
@@ -78,7 +78,7 @@ def _parsed(text: str) -> SelfPlaySettings:
 
 
 def _of_run(weights: Path | None) -> SelfPlaySettings:
-    """The search of the run that a weights file lies in, else the default one."""
+    """The search of the run in whose folder a weights file lies, else the default search."""
     folder = None if weights is None else weights.resolve().parent
     if folder is None or folder.name != "weights" or not (folder.parent / "config.toml").is_file():
         return FOR_EVALUATION
@@ -95,6 +95,6 @@ def _of_run(weights: Path | None) -> SelfPlaySettings:
 
 
 def _with(changes: Mapping[str, Any], *, strict: bool) -> SelfPlaySettings:
-    """The default search with some fields as given; ValidationError, a ValueError, for a wrong type."""
+    """The default search with some fields changed. ValidationError (a ValueError) for a wrong type."""
     read = msgspec.convert(nested(changes), SelfPlaySettings, strict=strict)
     return changed(FOR_EVALUATION, {path: attrgetter(path)(read) for path in changes})

@@ -36,8 +36,8 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
 
 
 def prove(recipe: Recipe, seed: int, options: argparse.Namespace) -> None:
-    """Train (unless that is done) and judge one seed, and write what came of it."""
-    from experiments.judging import judge
+    """Train (unless `--judge-only`) and judge one seed, and write the results."""
+    from experiments.judges import judge
     from experiments.machine import describe_machine
     from experiments.results import write_page, write_seed
     from experiments.training import read_trained, train
@@ -57,7 +57,7 @@ def prove(recipe: Recipe, seed: int, options: argparse.Namespace) -> None:
 
 
 def _main() -> int:
-    from experiments.judging import check_judge
+    from experiments.judges import check_judge
 
     options = parse()
     recipe = recipes.load(options.name)

@@ -1,9 +1,9 @@
-"""`python -m experiments.ablation NAME`: variants of a recipe at equal wall clock, with several seeds, in
-one table.
+"""`python -m experiments.ablation NAME`: variants of a recipe at equal wall clock, with several seeds each.
 
-A file of `experiments/ablations` names a recipe, minutes, seeds and variants: settings laid over the
-recipe's. What it says under `base` is laid over the recipe first: a recipe may move on, what was compared
-stays. Every run gets one core of its own, so as many run side by side as there are cores.
+A file of `experiments/ablations` names a recipe, minutes, seeds and variants. A variant is a table of
+settings that replace the recipe's. The settings under `base` replace the recipe's in all variants, so that a
+comparison stays the same when the recipe changes. Every run gets a core of its own; as many run at once as
+there are cores.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ import msgspec
 
 from experiments import recipe as recipes
 from experiments.ablation_table import table
-from experiments.judging import brief, check_brief
+from experiments.judges import brief, check_brief
 from experiments.recipe import Recipe
-from experiments.toml_text import to_toml
+from runtime.config import to_toml
 from runtime.exits import Exit, Fatal, guarded
 from runtime.runs import write_atomically
 
 FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
 ONLY_THE_FIRST = 1e9
-"""Minutes between networks that are kept: what is compared is the last one."""
+"""Minutes between two snapshots: only the last network is compared."""
 NOT_OURS = ("title", "minutes", "seeds", "snapshot_minutes", "most_games")
-"""Of a recipe's settings, those that say nothing about a run of an ablation."""
+"""Settings of a recipe that an ablation does not use."""
 WARM_UP_MINUTES = 1.5
 """Enough for games, training and a second network."""
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """What is compared."""
+    """A comparison of variants."""
 
     name: str
     title: str
@@ -52,8 +52,8 @@ class Ablation:
     minutes: float
     seeds: tuple[int, ...]
     variants: Mapping[str, Mapping[str, Any]]
-    """By name: `net`, `simulations`, `server`, `trainer` in a recipe's form; what they say replaces the
-    recipe's, table by table."""
+    """By name: `net`, `simulations`, `server`, `trainer` as in a recipe. They replace the recipe's settings,
+    table by table."""
 
     def all(self) -> dict[str, Recipe]:
         """The recipe itself and its variants."""
@@ -61,8 +61,8 @@ class Ablation:
 
 
 def load(name: str) -> Ablation:
-    """The ablation `name` of `experiments/ablations`, or in the file of that name. Fatal(CONFIG) if there
-    is none, or it says something senseless."""
+    """The ablation `name` of `experiments/ablations`, or of the TOML file `name`. Fatal(CONFIG) if there is
+    none or it is wrong."""
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
         found = tomllib.loads(path.read_text())
@@ -91,14 +91,14 @@ def _check_names(ablation: Ablation) -> None:
         other = first.setdefault(run_name(ablation.recipe, variant, 1), variant)
         if other != variant:
             raise Fatal(
-                f"the variants {other!r} and {variant!r} of {ablation.name} differ in signs only; tell them "
-                "apart by letters or digits, as their runs' folders are named by these",
+                f"the variants {other!r} and {variant!r} of {ablation.name} differ in punctuation only, but "
+                "their run folders are named by letters and digits; rename one",
                 Exit.CONFIG,
             )
 
 
 def varied(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """`recipe` with `changes` laid over it. Fatal(CONFIG) if that is none."""
+    """`recipe` with `changes` to its settings. Fatal(CONFIG) if they are wrong."""
     return recipes.from_settings(recipe.name, _laid_over(recipes.to_settings(recipe), changes))
 
 
@@ -118,21 +118,22 @@ class Job:
     minutes: float
     runs: Path
     core: int | None
-    """To which it is bound with all its processes; None: to none."""
+    """The core that all its processes are bound to; None: any."""
 
     def what(self) -> dict[str, Any]:
-        """As it stands among the results: what was run, whichever machine ran it."""
+        """What was run, on whatever machine, for the file of results."""
         compared = settings_of(self.recipe)
         return {"variant": self.variant, "seed": self.seed, "minutes": self.minutes, "settings": compared}
 
 
 def settings_of(recipe: Recipe) -> dict[str, Any]:
-    """Those that a run depends on here: minutes and seeds are the ablation's."""
+    """The recipe's settings that a run depends on: minutes and seeds are the ablation's."""
     return {name: value for name, value in recipes.to_settings(recipe).items() if name not in NOT_OURS}
 
 
 def run_name(recipe: Recipe, variant: str, seed: int) -> str:
-    """Of the run's folder: the variant's name with a hyphen for what folders' names may not hold."""
+    """Name of the run's folder: of the variant's name, letters, digits and dots; all else becomes a
+    hyphen."""
     return f"{recipe.name}-{re.sub('[^A-Za-z0-9.]+', '-', variant)}-seed{seed}"
 
 
@@ -156,7 +157,7 @@ def run_one(job: Job) -> dict[str, Any]:
 
 
 def kinds(variants: Sequence[Recipe]) -> list[Recipe]:
-    """One of each kind that is compiled by itself: the first recipe of each selection."""
+    """The first recipe of each selection: kernels are compiled for each selection."""
     first: dict[str, Recipe] = {}
     for one in variants:
         search = one.server.get("self_play", {}).get("search", {})
@@ -165,7 +166,7 @@ def kinds(variants: Sequence[Recipe]) -> list[Recipe]:
 
 
 def warm_up(variants: Sequence[Recipe]) -> None:
-    """Runs that count for nothing, so that what they compile costs none of the runs compared its time."""
+    """Runs that compile all kernels, so that the runs that are compared lose no time."""
     from experiments.training import train
 
     for number, one in enumerate(kinds(variants)):
@@ -193,7 +194,8 @@ def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
 def run_all(
     ablation: Ablation, runs: Path, cores: Sequence[int | None], results: Path
 ) -> list[dict[str, Any]]:
-    """All runs, seed by seed so that an early end leaves whole comparisons; none in `results` is repeated."""
+    """Do all runs that are not in `results` yet, seed by seed, so that an early end leaves whole
+    comparisons."""
     done = finished(ablation, results)
     known = {(one["variant"], one["seed"]) for one in done}
     cycle = itertools.cycle(cores)
@@ -207,7 +209,7 @@ def run_all(
         warm_up([job.recipe for job in jobs])
     for first in range(0, len(jobs), len(cores)):
         together = jobs[first : first + len(cores)]
-        # New processes for each batch: what was bound to a core stays bound.
+        # New processes for each batch: a process stays bound to its core.
         with ProcessPoolExecutor(len(together)) as pool:
             for one in pool.map(run_one, together):
                 print(json.dumps(one), file=sys.stderr, flush=True)

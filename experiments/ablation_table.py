@@ -1,7 +1,7 @@
 """Means over seeds and differences from the base, with intervals for few seeds.
 
-Three runs say little about how far runs of one variant lie apart; all variants together say more. So the
-spread is taken as common to all of them (pooled variance, as in an analysis of variance), and Student's t has
+Three runs of one variant say little about its spread; the runs of all variants together say more. So the
+spread is assumed to be the same for all (pooled variance, as in an analysis of variance), and Student's t has
 the degrees of freedom of all runs.
 """
 
@@ -23,12 +23,12 @@ Runs = Sequence[Mapping[str, Any]]
 
 
 class Spread(NamedTuple):
-    """How far runs of one variant lie apart."""
+    """The spread of the runs of one variant."""
 
     deviation: float
     """Standard deviation of a run."""
     freedom: int
-    """Degrees of freedom it was measured with."""
+    """Degrees of freedom of its estimate."""
 
     def around(self, *counts: int) -> float:
         """Half width of the 95 % interval of a mean over `counts[0]` runs, or of the difference of two such

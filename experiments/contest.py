@@ -1,24 +1,30 @@
-"""Matches and positions for judges: networks by file, opponents by name, many games at once."""
+"""Measurements that judges share: matches against opponents, and errors on positions with known truth."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from engine.nets import load_net
 from evaluation.match.elo import estimate, pair_counts
 from evaluation.match.openings import Opening
 from evaluation.match.players import make_player
 from evaluation.match.runner import MatchSettings, PlayedGame, play_match
+from evaluation.truth.measuring import measure
+from evaluation.truth.report import PlayerErrors
 from experiments.measures import Measure
+from experiments.recipe import Recipe
+from experiments.training import Snapshot, Trained
+from games.knowledge import Row
 from games.spec import Game
 
 CONCURRENT = 48
-"""Games at once: they share the network's batches."""
+"""Games at once; they share the network's batches."""
 
 
 def net_player(file: Path, simulations: int, search: str) -> str:
-    """The spec of a network's player, 0 simulations being the raw policy."""
+    """The player spec of a network; 0 simulations: the raw policy."""
     return f"net:{file}@{simulations}/{search}" if simulations else f"policy:{file}"
 
 
@@ -31,7 +37,7 @@ def play(
     max_plies: int = 0,
     seed: int = 0,
 ) -> list[PlayedGame]:
-    """Every opening twice, colours swapped; the result is for `player`."""
+    """Play every opening twice, colours swapped. Player A is `player`."""
 
     async def main() -> list[PlayedGame]:
         first, second = make_player(player, game), make_player(opponent, game)
@@ -46,6 +52,27 @@ def play(
 
 
 def score(what: str, name: str, played: Sequence[PlayedGame], target: float | None = None) -> Measure:
-    """Points a game (a draw is half of one), with the interval of paired games."""
+    """Points a game (a draw is half a point), with the interval of paired games."""
     found = estimate(pair_counts([one.outcome_for_a for one in played]))
     return Measure(what, name, found.score, len(played), found.score_low, found.score_high, target)
+
+
+def errors_of(
+    trained: Trained, snapshot: Snapshot, recipe: Recipe, game: Game, rows: Sequence[Row]
+) -> list[PlayerErrors]:
+    """Errors on `rows` of the raw policy, of the search that judges (`recipe.judge_simulations`), and of
+    random moves."""
+    net = load_net(trained.path(snapshot))
+    kinds = (0, recipe.judge_simulations)
+    found = asyncio.run(measure([net], rows, kinds, search=trained.search(recipe, game)))
+    net.close()
+    return found
+
+
+def brief_errors(
+    trained: Trained, recipe: Recipe, game: Game, rows: Sequence[Row], share: Callable[[PlayerErrors], float]
+) -> dict[str, float]:
+    """For `experiments.judges.brief`: the error rate of the last network, without search and with it."""
+    *players, _ = errors_of(trained, trained.snapshots[-1], recipe, game, rows)
+    names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
+    return {name: share(player) for name, player in zip(names, players, strict=True)}

@@ -1,4 +1,4 @@
-"""On what a proof was run, so that its wall clock can be read."""
+"""The machine that a recipe was run on, so that its wall clock can be compared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def describe_machine() -> dict[str, str | int | float]:
 
 
 def _commit() -> str:
-    """Of the working tree, empty where there is no git."""
+    """The commit of the working tree; empty without git."""
     command = ["git", "rev-parse", "--short", "HEAD"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)

@@ -1,4 +1,4 @@
-"""What judges find: figures with their uncertainty and target, and curves over wall clock."""
+"""The results of judges: figures with their uncertainty and target, and curves over wall clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evaluation.match.elo import Z95
+from evaluation.match.elo import wilson
 
 Points = list[tuple[float, float]]
 """(minute, value)"""
@@ -21,12 +21,12 @@ class Measure:
     player: str
     value: float
     count: int
-    """Games or positions it is taken over."""
+    """Games or positions that were measured."""
     low: float | None = None
     """95 % interval, where one is known."""
     high: float | None = None
     target: float | None = None
-    """None: shown beside the others, nothing is asked of it."""
+    """None: the figure has no target."""
     at_most: bool = False
     """Whether the target is an upper limit."""
     unit: str = "share"
@@ -46,11 +46,11 @@ class Measure:
 
 @dataclass
 class Judgement:
-    """Everything that one judge says of one run."""
+    """All figures of one judge about one run."""
 
     measures: list[Measure] = field(default_factory=list)
     curves: dict[str, dict[str, Points]] = field(default_factory=dict)
-    """By panel and label."""
+    """Curves by panel and label."""
     notes: list[str] = field(default_factory=list)
 
     def add_point(self, panel: str, label: str, minute: float, value: float) -> None:
@@ -62,7 +62,7 @@ class Judgement:
 
     @staticmethod
     def from_json(found: dict[str, Any]) -> Judgement:
-        """What `to_json` made."""
+        """The inverse of `to_json`."""
         measures = []
         for one in found["measures"]:
             one.pop("reached")
@@ -74,10 +74,7 @@ def share(what: str, player: str, hits: int, count: int, **target: Any) -> Measu
     """A share of independent trials, with Wilson's interval. ValueError without trials."""
     if count <= 0:
         raise ValueError(f"{what}: nothing was counted")
-    p, z2 = hits / count, Z95**2
-    centre, spread = p + z2 / (2 * count), Z95 * math.sqrt(p * (1 - p) / count + z2 / (4 * count**2))
-    low, high = ((centre + sign * spread) / (1 + z2 / count) for sign in (-1, 1))
-    return Measure(what, player, p, count, max(0.0, low), min(1.0, high), **target)
+    return Measure(what, player, hits / count, count, *wilson(hits, count), **target)
 
 
 def mean_of(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""A recipe: everything that a proof run is made of, in one TOML file."""
+"""A recipe: all settings of a run that proves that learning works, in one TOML file."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from trainer.config import MOVED as MOVED_TRAINER
 
 FOLDER = Path(__file__).parent / "recipes"
 ANY_GAME = "any_game"
-"""The judge of games that have none of their own."""
+"""The judge of games without a judge of their own."""
 MINUTES = 10.0
-"""Of a game without a recipe."""
+"""Minutes of a game without a recipe."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Contents of a recipe file."""
+    """The settings of a recipe file."""
 
     name: str
     """Of the file, without its ending."""
@@ -36,25 +36,25 @@ class Recipe:
     minutes: float
     """Wall clock of self-play and training together."""
     judge: str = ANY_GAME
-    """Who judges the result: a name of `experiments.judging`; `any_game` needs nothing to be known of the
-    game."""
+    """Judge of the result, a module of `experiments.judges`; `any_game` judges every game."""
     seeds: tuple[int, ...] = (1, 2)
     snapshot_minutes: float = 5.0
-    """Minutes between two networks that are kept for the learning curve."""
+    """Minutes between two networks of the learning curve."""
     simulations: int = 64
     """New simulations a move in self-play."""
     judge_simulations: int = 64
-    """Simulations a move when it is judged."""
+    """Simulations a move of the network when it is judged."""
     match_simulations: int = 0
     """Simulations a move in matches against other players; 0: `judge_simulations`."""
     judge_search: str = ""
-    """How it searches then, as in player specs (puct, gumbel?gumbel_c_scale=0.1); empty: as in self-play."""
+    """Search when it is judged, as in player specs: puct, gumbel, thompson, gumbel?gumbel_c_scale=0.1; empty:
+    as in self-play."""
     net: str = "tiny"
     games: int = 128
     """Games in flight in the worker process."""
     workers: int = 1
     most_games: int = 0
-    """Games after which the run ends even if there is time left; 0: only the time ends it."""
+    """Games after which the run ends before its time; 0: no such end."""
     server: dict[str, Any] = field(default_factory=dict)
     """Further settings of azserver (those of self-play under `self_play`)."""
     trainer: dict[str, Any] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Recipe:
 
 
 def names() -> list[str]:
-    """The recipes there are."""
+    """The names of all recipes."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
@@ -101,8 +101,8 @@ def _of_game(name: str) -> Recipe:
 
 
 def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
-    """A recipe from what its file says. Fatal(CONFIG) for a key that means nothing, one that is missing, or
-    a value of another type."""
+    """A recipe from the settings in its file. Fatal(CONFIG) for an unknown or missing setting, or a value of
+    the wrong type."""
     known = {one.name for one in fields(Recipe)} - {"name"}
     for key in settings:
         if key not in known:
@@ -125,7 +125,7 @@ def under_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_settings(recipe: Recipe) -> dict[str, Any]:
-    """What `from_settings` makes the recipe of."""
+    """The settings from which `from_settings` makes this recipe."""
     settings = asdict(recipe)
     del settings["name"]
     return settings

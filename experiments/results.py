@@ -1,9 +1,9 @@
-"""The folder of a recipe's results: what was run and what came of it, for programs and for people.
+"""The folder of a recipe's results: what was run and what was measured, for programs and for people.
 
 results/NAME/seed-N.json   command, settings, machine, wall clock, measures, curves
              curves.png    of all seeds
              README.md     the table, and how to repeat it
-results/README.md          what was asked of all recipes, and whether it was reached
+results/README.md          the targets of all recipes, and whether they were reached
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from evaluation.rating.plots import close, new_figure
 from experiments.measures import Judgement, Measure
-from experiments.pictures import draw
 from experiments.recipe import Recipe
-from experiments.toml_text import to_toml
 from experiments.training import Trained
+from runtime.config import to_toml
 from runtime.runs import write_atomically
 
+STYLES = ("-", "--", ":", "-.")
+COLOURS = ("#1f6fb2", "#d9822b", "#3a9a5b", "#9b4f96", "#666666")
+COLUMNS = 2
+"""Of curves: a style for each seed, a colour for each label, so many panels in a row."""
 EARLY = 0.97
-"""Share of a recipe's minutes; a run that took less was stopped before its time."""
+"""A run that took less than this share of its recipe's minutes was stopped early."""
 
 
 def write_seed(
@@ -48,7 +52,7 @@ def read_seeds(folder: Path) -> dict[int, dict[str, Any]]:
 
 
 def write_page(folder: Path, recipe: Recipe) -> None:
-    """Page and picture from the seeds' files that are there."""
+    """Write page and picture from the seeds' files."""
     seeds = read_seeds(folder)
     judged = {seed: Judgement.from_json(about) for seed, about in seeds.items()}
     draw(judged, recipe.title, folder / "curves.png")
@@ -56,8 +60,37 @@ def write_page(folder: Path, recipe: Recipe) -> None:
     write_overview(folder.parent)
 
 
+def draw(judgements: Mapping[int, Judgement], title: str, path: Path) -> None:
+    """Draw the curves of all seeds: a panel for each measure."""
+    panels = list(dict.fromkeys(panel for one in judgements.values() for panel in one.curves))
+    columns = max(1, min(COLUMNS, len(panels)))
+    rows = max(1, -(-len(panels) // columns))
+    figure, axes = new_figure(rows, columns, (6.0 * columns, 3.6 * rows))
+    flat = list(axes.flat)
+    for axis, panel in zip(flat, panels, strict=False):
+        labels = list(
+            dict.fromkeys(label for one in judgements.values() for label in one.curves.get(panel, {}))
+        )
+        for style, (seed, judgement) in zip(STYLES, judgements.items(), strict=False):
+            for label, points in judgement.curves.get(panel, {}).items():
+                minutes, values = [minute for minute, _ in points], [value for _, value in points]
+                colour = COLOURS[labels.index(label) % len(COLOURS)]
+                name = f"{label}, seed {seed}"
+                axis.plot(minutes, values, style, color=colour, marker="o", markersize=3, label=name)
+        axis.set_title(panel, fontsize=10)
+        axis.set_xlabel("minutes of self-play and training")
+        axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
+    for axis in flat[len(panels) :]:
+        axis.set_visible(False)
+    figure.suptitle(title)
+    figure.savefig(path, dpi=110)
+    close(figure)
+
+
 def write_overview(folder: Path) -> None:
-    """All recipes of a folder of results, by what was asked of them, and all ablations."""
+    """Write the page with the targets of all recipes in `folder`, and all ablations."""
     write_atomically(folder / "README.md", _overview(folder).encode())
 
 
@@ -65,7 +98,7 @@ def _overview(folder: Path) -> str:
     lines = [
         "# Results",
         "",
-        "What was asked of each recipe; each page has the untrained network under the same search and random "
+        "The targets of each recipe. Each page has the untrained network under the same search and random "
         "moves beside it, curves, settings, and how to repeat it. Written by `python -m experiments`.",
         "",
         "| recipe | wall clock, min (core-min) | what | seeds | target | reached |",
@@ -135,7 +168,7 @@ def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
 
 
 def _stopped(about: Mapping[str, Any]) -> str:
-    """Says of a seed's run that it ended before its time, and not because it had all its games."""
+    """A note for a run that ended before its time, and not because it had all its games."""
     recipe = about["recipe"]
     most = recipe.get("most_games", 0)
     is_early = about["minutes"] < EARLY * recipe["minutes"] and not 0 < most <= about["summary"]["games"]
@@ -180,7 +213,7 @@ def _target(one: Measure) -> str:
 
 
 def _reached(known: Sequence[Measure]) -> str:
-    """`yes` only if every seed did."""
+    """`yes` only if every seed reached the target."""
     if known[0].target is None:
         return ""
     count = sum(one.reached is True for one in known)
@@ -188,6 +221,6 @@ def _reached(known: Sequence[Measure]) -> str:
 
 
 def _settings(recipe: Mapping[str, Any]) -> str:
-    """Of a recipe as a seed's file has it: the file of that name may have changed since."""
+    """The recipe as it is in a seed's file: the recipe itself may have changed since."""
     run = {key: recipe[key] for key in ("net", "simulations", "games", "workers")}
     return to_toml({**run, "server": recipe["server"], "trainer": recipe["trainer"]})

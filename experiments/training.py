@@ -1,4 +1,4 @@
-"""Runs a recipe for its time, as `azrun` with its settings in files, and keeps networks along the way."""
+"""Trains a recipe: runs `azrun` with its settings for its time, and keeps networks along the way."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.nets import weights_file
 from engine.search_choice import search_for
-from evaluation.truth.target import weights_file
 from experiments.recipe import Recipe
-from experiments.toml_text import to_toml
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
+from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder, write_atomically
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the run."""
 LONGEST_ROW = 65536
-"""Bytes that hold at least one whole row of figures."""
+"""Bytes; no row of figures is longer."""
 END_SECONDS = 120.0
-"""How long the parts get to end."""
+"""Time that azrun gets to end."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A network on its way."""
+    """A network during training."""
 
     minute: float
-    """Wall clock since the run's start, to a hundredth; no two have the same."""
+    """Wall clock since the start of the run, to a hundredth; each snapshot has another one."""
     games: int
-    """Games that the trainer had then."""
+    """Games that the trainer had."""
     step: int
     file: str
     """Name in the folder of snapshots."""
@@ -47,7 +47,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Trained:
-    """A run that is over."""
+    """A finished run."""
 
     folder: RunFolder
     snapshots: list[Snapshot]
@@ -63,7 +63,7 @@ class Trained:
         return snapshots_folder(self.folder) / snapshot.file
 
     def search(self, recipe: Recipe, game: Game) -> SelfPlaySettings:
-        """How networks of this run search when they are judged."""
+        """The search of this run's networks when they are judged."""
         return search_for(recipe.judge_search, game, self.folder.weights / "any")
 
     def to_json(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def snapshots_folder(folder: RunFolder) -> Path:
 
 
 def command_of(recipe: Recipe, seed: int, minutes: float, runs: Path, run: str, settings: Path) -> list[str]:
-    """azrun's command line; writes its settings files into the folder `settings`."""
+    """Write settings files into the folder `settings`; returns azrun's command line."""
     server = {**recipe.server, "seed": seed}
     server["self_play"] = {**server.get("self_play", {}), "seed": seed}
     settings.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,10 @@ def train(
     """Train in `runs` for `minutes`. Fatal if the run exists already or ends without a network."""
     folder = RunFolder(runs, run or f"{recipe.name}-seed{seed}")
     if folder.path.exists():
-        raise Fatal(f"{folder.path} exists; a proof begins from nothing: remove it or move it", Exit.CONFIG)
+        raise Fatal(
+            f"{folder.path} exists, but this run must begin from nothing: remove or move that folder",
+            Exit.CONFIG,
+        )
     command = command_of(recipe, seed, minutes, runs, folder.name, folder.path / "recipe")
     tell(" ".join(command))
     began, used = time.monotonic(), _children_seconds()
@@ -131,14 +134,14 @@ def train(
 
 
 def read_trained(folder: RunFolder) -> Trained:
-    """A run that `train` made earlier. Fatal(BAD_DATA) if it did not come to its end."""
+    """A run that `train` made earlier. Fatal(BAD_DATA) if it was not finished."""
     try:
         about = json.loads(_about(folder).read_bytes())
         snapshots = [Snapshot(**one) for one in about.pop("snapshots")]
         return Trained(folder, snapshots, **about)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Fatal(
-            f"{folder.path} holds no finished proof run ({error}); train it first, without --judge-only",
+            f"{folder.path} holds no finished run ({error}); train it first, without --judge-only",
             Exit.BAD_DATA,
         ) from error
 
@@ -150,7 +153,7 @@ def _about(folder: RunFolder) -> Path:
 def _watch(
     process: subprocess.Popen[bytes], recipe: Recipe, folder: RunFolder, minutes: float, began: float
 ) -> list[Snapshot]:
-    """Keep networks until the run ends by itself, or has its games."""
+    """Take snapshots until the run ends; interrupt it when it has its games."""
     snapshots: list[Snapshot] = []
     asked = False
     while process.poll() is None:
@@ -176,7 +179,7 @@ def _pause(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Nothing of the run stays behind when this process is interrupted."""
+    """End azrun if it still runs, with all its processes."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         try:
@@ -186,7 +189,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def minute_after(snapshots: Sequence[Snapshot], minute: float) -> float:
-    """`minute` to a hundredth, and later than all of `snapshots`: their files are named by it."""
+    """`minute` to a hundredth, but later than all of `snapshots`: their files are named by it."""
     rounded = round(minute, 2)
     return max(rounded, round(snapshots[-1].minute + 0.01, 2)) if snapshots else rounded
 
@@ -210,7 +213,7 @@ def _progress(folder: RunFolder) -> tuple[int, int]:
 
 
 def _last_line(path: Path) -> bytes:
-    """The last line that is whole; the file grows for hours and is looked at every second."""
+    """The last complete line. Reads only the end: the file grows for hours and is read every second."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - LONGEST_ROW))

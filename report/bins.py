@@ -1,7 +1,7 @@
-"""Games by weights version, neighbouring versions put together until there are games enough to count.
+"""Games in bins of neighbouring weights versions, with enough games in each to count.
 
-Only columns of the store's index are read here, so a run of millions of games takes seconds. A game counts
-for the newest weights that played in it, as in `azplay games stats`.
+It reads only columns of the store's index, so a run of millions of games takes seconds. A game counts for the
+newest weights that played in it, as in `azplay games stats`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from diagnostics.stretches import percentile_of
 from store.reader import StoreReader
 
 BINS = 24
-"""Bins on an axis, about; twice as many at the very most."""
+"""About so many bins on an axis, at most twice as many."""
 SMALLEST = 30
-"""Games in a bin, if there are so many."""
+"""Games in a bin, where there are as many."""
 
 
 @dataclass
@@ -38,14 +39,9 @@ class Bin:
     def label(self) -> str:
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
-    def percentile(self, share: float) -> int:
-        """The shortest length that `share` of the games do not exceed."""
-        left = share * self.games
-        for plies, games in sorted(self.lengths.items()):
-            left -= games
-            if left <= 1e-9:
-                return plies
-        return max(self.lengths, default=0)
+    def percentile(self, percent: int) -> int:
+        """Of the lengths, plies; see `percentile_of`."""
+        return percentile_of(self.lengths, percent)
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class Binned:
 
     bins: list[Bin]
     first_game: dict[int, int]
-    """By version: number of the first game that it, or a newer one, played in."""
+    """By version: number of the first game that this version or a newer one played in."""
 
     def of_version(self, version: int) -> int:
         """Index of the bin that the version belongs to."""
@@ -62,7 +58,7 @@ class Binned:
 
 
 def read_bins(games: StoreReader, most: int = BINS) -> Binned:
-    """Games that come while it reads may be in some counts and not in others."""
+    """Count all games. Games that arrive meanwhile may be in some counts and not in others."""
     rows = games.query("SELECT version_max, count(*), min(seq), max(seq) FROM games GROUP BY version_max")
     bins = merged([Bin(v, v, int(low), int(high), int(n)) for v, n, low, high in rows], most)
     binned = Binned(bins, first_games([(v, low) for v, _, low, _ in rows]))
@@ -72,7 +68,7 @@ def read_bins(games: StoreReader, most: int = BINS) -> Binned:
 
 
 def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
-    """Bins of about equal numbers of games, from those of single versions, oldest first."""
+    """Bins of about equal numbers of games. `versions` has one bin a version, oldest first."""
     total = sum(one.games for one in versions)
     wanted = max(SMALLEST, -(-total // most))
     found: list[Bin] = []
@@ -87,7 +83,8 @@ def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
 
 
 def first_games(rows: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """(version, its first game), oldest version first -> first game of it or a newer one."""
+    """By version, the first game of that version or a newer one. `rows`: (version, its first game), oldest
+    version first."""
     found: dict[int, int] = {}
     first = None
     for version, low in reversed(rows):

@@ -1,4 +1,4 @@
-"""Charts as images that live inside the page."""
+"""Charts as images inside the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLOURS = ("#1f6fb2", "#d9822b", "#3a9d5d", "#b2452f", "#7d5ba6", "#8c8c8c", "#c
 
 @dataclass(frozen=True)
 class Chart:
-    """An image with its words."""
+    """An image with title and caption."""
 
     title: str
     caption: str
@@ -47,7 +47,7 @@ def chart(title: str, caption: str, draw: Callable[[Axes], None]) -> Chart:
     if len(handles) > 1:
         axis.legend(loc="best", fontsize=8, framealpha=0.85)
     stream = io.BytesIO()
-    # Words stay words: a tenth of the size, and they can be searched for.
+    # Text stays text: a tenth of the size, and it can be searched.
     with mpl.rc_context({"svg.fonttype": "none"}):
         figure.savefig(stream, format="svg", metadata={"Date": None})
     plt.close(figure)
@@ -62,7 +62,7 @@ def lines(
     *,
     zero: bool = False,
 ) -> None:
-    """Curves by label; `zero`: the axis begins at 0."""
+    """Draw (places, values) by label; `zero`: the y axis begins at 0."""
     for (label, (places, values)), colour in zip(curves.items(), COLOURS, strict=False):
         marker = "o" if len(places) <= 40 else None
         axis.plot(places, values, color=colour, marker=marker, markersize=3, linewidth=1.3, label=label)
@@ -80,7 +80,7 @@ def areas(
     x: str,
     colours: Sequence[str] = COLOURS,
 ) -> None:
-    """Shares that add up to 1, one above the other; a place on the x axis for each label."""
+    """Draw shares that add up to 1, stacked; `labels` are the places on the x axis."""
     places: list[float] = list(range(len(labels)))
     wide = {name: list(values) for name, values in shares.items()}
     if len(labels) == 1:
@@ -102,14 +102,33 @@ def over_bins(
     *,
     zero: bool = True,
 ) -> None:
-    """Curves with a point for each label."""
+    """Draw curves with a point for each label."""
     places = list(range(len(labels)))
     lines(axis, {name: (places, values) for name, values in curves.items()}, x, y, zero=zero)
     name_places(axis, labels, x)
 
 
+def curves(
+    found: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    x: str,
+    y: str,
+    labels: Sequence[str] = (),
+    *,
+    zero: bool = False,
+) -> Callable[[Axes], None]:
+    """What `chart` takes to draw curves with points; `labels` name the places 0, 1, ... on the x axis."""
+    there = {label: curve for label, curve in found.items() if curve[0]}
+
+    def draw(axis: Axes) -> None:
+        lines(axis, there, x, y, zero=zero or bool(labels))
+        if labels:
+            name_places(axis, labels, x)
+
+    return draw
+
+
 def name_places(axis: Any, labels: Sequence[str], x: str) -> None:
-    """Labels below the axis, as many as there is room for."""
+    """Write labels below the axis, as many as there is room for."""
     every = max(1, -(-len(labels) // 12))
     places = list(range(0, len(labels), every))
     axis.set_xticks(places)

@@ -1,4 +1,4 @@
-"""The page: one HTML file with everything in it, readable without a network and without scripts."""
+"""The page: one HTML file with everything in it, readable offline and without scripts."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 from diagnostics.alerts import Alert
 from report.boards import Shown
-from report.charts import result_charts, sample_charts, speed_chart, training_charts
 from report.collecting import Report
 from report.drawing import Chart
+from report.game_charts import result_charts, sample_charts, speed_chart
 from report.ratings import rating_charts
+from report.training_charts import training_charts
 
 STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;color:#222;max-width:1280px;margin:1.5rem auto;padding:0 1rem}
@@ -33,7 +34,7 @@ td+td,th+th{font-variant-numeric:tabular-nums}
 
 
 def page(report: Report) -> str:
-    """All of it."""
+    """The whole page as HTML."""
     name, read = escape(report.run.name), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     parts = [
         f"<h1>{name}</h1>",
@@ -57,7 +58,7 @@ def page(report: Report) -> str:
 
 def _alerts(alerts: Sequence[Alert]) -> str:
     if not alerts:
-        return '<p class="well">None. What is looked for is in docs/report.md.</p>'
+        return '<p class="well">None. All alerts are described in docs/report.md.</p>'
     return "\n".join(
         f'<div class="alert"><h3>{escape(one.name)}</h3>{escape(one.seen)}.<br>'
         f"<b>Likely:</b> {escape(one.cause)}.<br><b>To change:</b> {escape(one.change)}.</div>"
@@ -130,11 +131,11 @@ def _game(game: Shown) -> str:
 def _notes(report: Report) -> str:
     games, read = sum(one.games for one in report.binned.bins), sum(one.games for one in report.sample.bins)
     notes = [
-        f"Results, ends and lengths count all {games:,} games; what needs the records was taken from "
+        f"Results, ends and lengths count all {games:,} games. The other charts of games were made from "
         f"{read:,} of them, evenly spread over {len(report.binned.bins)} bins of weights versions.",
-        "A game that new weights came into counts for the newest of them.",
-        "How far the search moves away from the network is told by records of format 2; games of older ones "
-        "are left out there.",
+        "A game in which several weights versions played counts for the newest.",
+        "Only records of format 2 say how far the search moves away from the network; older games are left "
+        "out there.",
     ]
     if report.sample.damaged:
         notes.append(f"{report.sample.damaged} damaged games were left out: azplay games RUN verify.")

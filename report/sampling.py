@@ -1,4 +1,4 @@
-"""What only the records themselves tell: openings, values, visits. Of some games a bin, evenly spread."""
+"""Figures that need whole records: openings, values, visits. Read from some games a bin, evenly spread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnostics.roots import RootSums
-from diagnostics.stretches import Stretch
+from diagnostics.stretches import OPENINGS, Stretch, Variety
 from games import get_game
 from games.movers import Movers, Signs
 from games.spec import Game
@@ -19,7 +19,6 @@ from store.reader import StoreReader
 
 VALUE_BINS = 20
 """Bins of the root value over [-1, 1]."""
-OPENING_PLIES = 10
 
 
 @dataclass
@@ -27,12 +26,10 @@ class Sampled:
     """Sums over the sampled games of a bin."""
 
     stretch: Stretch = field(default_factory=Stretch)
-    openings: set[bytes] = field(default_factory=set)
-    """The first plies of each game."""
     ages: float = 0.0
-    """Sum over plies: games finished since the first one that the weights of the ply played in."""
+    """Sum over plies of the games finished since the first game of the ply's weights."""
     values: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
-    """Plies by root value."""
+    """[VALUE_BINS] plies by root value; the sums below have the same bins."""
     value_sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(VALUE_BINS))
     outcome_sums: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
     """Of the outcome for the side to move."""
@@ -42,20 +39,8 @@ class Sampled:
         return self.stretch.games
 
     @property
-    def unique_openings(self) -> float:
-        return len(self.openings) / max(1, self.games)
-
-    @property
     def roots(self) -> RootSums:
         return self.stretch.roots
-
-    @property
-    def mean_entropy(self) -> float:
-        return self.roots.entropy / max(1, self.roots.targets)
-
-    @property
-    def mean_visited(self) -> float:
-        return self.roots.visited / max(1, self.roots.targets)
 
     @property
     def mean_age(self) -> float:
@@ -72,15 +57,16 @@ class Sample:
 
 
 def opening_plies(game: Game) -> int:
-    """Ten, less for games that are hardly longer."""
-    return min(OPENING_PLIES, game.max_plies // 2)
+    """Ten, fewer in short games."""
+    return min(OPENINGS[0], game.max_plies // 2)
 
 
 def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
     """At most `most` games a bin are read, a page at a time."""
     game = get_game(games.game)
     movers_of, plies = Movers(game), opening_plies(game)
-    sums, damaged = [Sampled() for _ in binned.bins], 0
+    lengths = (plies, OPENINGS[1])
+    sums, damaged = [Sampled(Stretch(variety=Variety(lengths))) for _ in binned.bins], 0
     for stored in games.numbered(_chosen(binned, most)):
         one = sums[binned.of_version(stored.version_max)]
         if one.games >= most:
@@ -91,7 +77,7 @@ def take_sample(games: StoreReader, binned: Binned, most: int) -> Sample:
         except (BadRecord, ValueError):
             damaged += 1
             continue
-        add(one, record, movers, plies)
+        add(one, record, movers)
         one.ages += _age(stored.seq, record, binned.first_game)
     return Sample(sums, damaged, plies)
 
@@ -104,11 +90,9 @@ def _chosen(binned: Binned, most: int) -> list[int]:
     return sorted(wanted)
 
 
-def add(sums: Sampled, record: GameRecord, movers: Signs, plies: int) -> None:
-    """Count a game. `plies`: how many make its opening; `movers` int8[plies of the game]: +1 where the first
-    player moves, else -1."""
+def add(sums: Sampled, record: GameRecord, movers: Signs) -> None:
+    """Count a game. `movers` int8[plies of the game]: +1 where the first player moves, else -1."""
     sums.stretch.add(record, movers)
-    sums.openings.add(record.start.encode() + b"|" + record.actions[:plies].tobytes())
     at = np.clip(((record.root_values + 1) * VALUE_BINS / 2).astype(np.int64), 0, VALUE_BINS - 1)
     sums.values += np.bincount(at, minlength=VALUE_BINS)
     sums.value_sums += np.bincount(at, record.root_values, VALUE_BINS)
@@ -116,7 +100,7 @@ def add(sums: Sampled, record: GameRecord, movers: Signs, plies: int) -> None:
 
 
 def _age(seq: int, record: GameRecord, first_game: dict[int, int]) -> float:
-    """Sum over plies of the games since their weights first played."""
+    """Sum over plies of the games finished since the first game of the ply's weights."""
     known = list(first_game)
     total = 0
     for version, plies in zip(*np.unique(record.versions, return_counts=True), strict=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import sys
 import tomllib
@@ -38,11 +39,12 @@ def load(
     *,
     command: str,
     examples: tuple[str, str, str],
-    description: str,
+    description: str = "",
     moved: Mapping[str, str] = MappingProxyType({}),
 ) -> T:
     """The settings of `command`. `argv` without the program's name; None takes this process's.
 
+    `description` is for `--help`; without one it is the docstring of `config_class`.
     `moved`: paths of settings that have another one now, such as {"batch": "optimizer.batch"}.
 
     Raises Fatal(CONFIG) for a wrong file or variable, and exits with 2 for a wrong flag. `--help` and
@@ -55,7 +57,8 @@ def load(
     values = _from_file(config_class, Path(file), moved) if file is not None else {}
     _merge(values, _from_environment(config_class, os.environ, command, moved))
     _refuse_moved_flags(arguments, moved)
-    config = _parse_flags(config_class, values, arguments, command, examples, description)
+    about = description or config_class.__doc__ or ""
+    config = _parse_flags(config_class, values, arguments, command, examples, about)
     if printing:
         print(to_toml(config), end="")
         raise SystemExit(Exit.OK)
@@ -298,19 +301,31 @@ def _type_name(kind: Any) -> str:
     return names.get(kind) or " or ".join(names.get(one, str(one)) for one in known)
 
 
+def check_ranges(config: Any, **ranges: tuple[float, float]) -> None:
+    """Fatal(CONFIG) for the first setting outside its range, both ends included; `math.inf` is no limit."""
+    for name, (low, high) in ranges.items():
+        value = getattr(config, name)
+        if not low <= value <= high:
+            limits = f"lie between {low} and {high}" if high < math.inf else f"be at least {low}"
+            raise Fatal(f"--{name.replace('_', '-')} is {value}, but must {limits}", Exit.CONFIG)
+
+
 # ---- Back to TOML --------------------------------------------------------------------------------
 
 
 def to_toml(config: Any, table: str = "") -> str:
-    """The settings as a TOML file that `--config` takes. Settings that are None are left out."""
+    """Settings, a dataclass or a mapping, as a TOML file that `--config` takes. Those that are None are left
+    out. TypeError for values that are no setting."""
+    mapping = isinstance(config, Mapping)
+    names = config if mapping else (field.name for field in dataclasses.fields(config))
     lines: list[str] = [f"\n[{table}]"] if table else []
     nested: list[str] = []
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if dataclasses.is_dataclass(value):
-            nested.append(to_toml(value, f"{table}.{field.name}" if table else field.name))
+    for name in names:
+        value = config[name] if mapping else getattr(config, name)
+        if isinstance(value, Mapping) or dataclasses.is_dataclass(value):
+            nested.append(to_toml(value, f"{table}.{name}" if table else name))
         elif value is not None:
-            lines.append(f"{field.name} = {_toml_value(value)}")
+            lines.append(f"{name} = {_toml_value(value)}")
     return "\n".join(lines) + "\n" + "".join(nested)
 
 
@@ -319,4 +334,7 @@ def _toml_value(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
-    return json.dumps(str(value), ensure_ascii=False)
+    if not isinstance(value, str | Path):
+        raise TypeError(f"{value!r} cannot be a setting")
+    # As in JSON but for DEL, which TOML wants escaped.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from diagnostics.game_figures import figures_of_games, rounded
-from diagnostics.stretches import Stretch
+from diagnostics.stretches import Stretch, rounded
 from store.rows import Damaged
 from store.sqlite import Totals
 from trainer.train_step import HeldOutFigures, StepFigures
@@ -39,7 +38,7 @@ class Figures:
     """Stored games that could not be read again."""
     probe_values: Mapping[str, float] = field(default_factory=dict)
     """What the network published last says of positions whose value is known."""
-    newest_games: Mapping[str, Any] = field(default_factory=lambda: figures_of_games(Stretch(), None))
+    newest_games: Mapping[str, Any] = field(default_factory=lambda: Stretch().figures(None))
     """What the newest games look like (`diagnostics.game_figures`)."""
     alerts: list[str] = field(default_factory=list)
     """Signs that the run does not learn, seen now."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.config import load
+from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
 
 if TYPE_CHECKING:
@@ -28,18 +29,18 @@ class AnalyseConfig:
     """Positions in, evaluations out, one JSON object a line; docs/analysis.md has all fields."""
 
     game: str = ""
-    """Its name, as listed above; empty is the network's game (without --weights: chess)."""
+    """Its name, as listed above; empty: the network's game (without --weights: chess)."""
     weights: Path | None = None
     """Network (a .safetensors file, such as those in runs/NAME/weights). Without it, an untrained one."""
     simulations: int = 800
-    """Simulations for lines that do not say how many (AlphaZero: 800); 0 asks the network alone."""
+    """Simulations of lines without a number of their own (AlphaZero: 800); 0 asks the network alone."""
     search: str = ""
     """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the
     self-play of the run that the weights lie in, puct if they lie in none. Never with noise."""
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     in_flight: int = 0
-    """Positions worked on at once; 0 keeps the batches of the device full (3 times its best batch)."""
+    """Positions analysed at once; 0 keeps the batches of the device full (3 times its best batch)."""
     threads: int = 0
     """CPU threads of the network; 0: one a core."""
     net: str = "tiny"
@@ -50,10 +51,10 @@ class AnalyseConfig:
 
 def main() -> int:
     """Entry point. Returns the exit status."""
-    config = load(
-        AnalyseConfig, command="azplay analyse", examples=EXAMPLES, description=AnalyseConfig.__doc__ or ""
-    )
-    _check(config)
+    config = load(AnalyseConfig, command="azplay analyse", examples=EXAMPLES)
+    from search.settings import MAX_SIMULATIONS
+
+    check_ranges(config, simulations=(0, MAX_SIMULATIONS), in_flight=(0, math.inf), threads=(0, math.inf))
     from engine.nets import load_net  # imports torch: not on the way to --help
 
     net = load_net(
@@ -73,22 +74,9 @@ def main() -> int:
     return int(Exit.OK)
 
 
-def _check(config: AnalyseConfig) -> None:
-    from search.settings import MAX_SIMULATIONS
-
-    if not 0 <= config.simulations <= MAX_SIMULATIONS:
-        raise Fatal(
-            f"--simulations is {config.simulations}, but must lie between 0 and {MAX_SIMULATIONS}",
-            Exit.CONFIG,
-        )
-    if config.in_flight < 0 or config.threads < 0:
-        raise Fatal("--in-flight and --threads must not be negative; 0 chooses", Exit.CONFIG)
-
-
 def _analyse(config: AnalyseConfig, net: LoadedNet) -> None:
-    from engine.analysis.admission import positions_in_flight
     from engine.analysis.position import Analyst
-    from engine.analysis.service import Service
+    from engine.analysis.service import Service, positions_in_flight
     from engine.search_choice import search_for, search_name
     from runtime import aio
 

@@ -1,4 +1,4 @@
-"""The analysis of one position: what is asked of the network and of the search, as an answer to print."""
+"""The analysis of one position by the network and a search, as an answer to print."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Analyst:
-    """Whoever is asked: a game, a network behind its batching evaluator, and search settings."""
+    """A game, a network behind its batching evaluator, and the settings of the search."""
 
     game: Game
     evaluator: Evaluator
     settings: SelfPlaySettings
-    """Without noise and temperature; `simulations` and `max_plies` follow from the request."""
+    """Without noise and temperature. `simulations` and `max_plies` come from the request."""
 
     @classmethod
     def of(
@@ -50,7 +50,7 @@ class Analyst:
         return cls(game, evaluator, changed(search, {"history": history, "search.reuse_tree": False}))
 
     async def answer(self, request: Request) -> Answer:
-        """The answer to a request. Raises BadRequest."""
+        """Analyse a position. Raises BadRequest."""
         began = time.perf_counter()
         tree = self._tree(request)
         finished = tree.end_reason()
@@ -70,7 +70,7 @@ class Analyst:
         return {"id": request.id, **answer, "ms": _milliseconds(began)}
 
     def _tree(self, request: Request) -> SearchTree:
-        """A tree with the position at its root, from which the cap on the length of games counts."""
+        """A tree with the position at its root. The cap on the length of games counts from this position."""
         changes = {
             "search.simulations": max(1, request.simulations),
             "max_plies": self.game.max_plies + len(request.moves),
@@ -91,7 +91,7 @@ class Analyst:
 
 @dataclass(frozen=True)
 class Found:
-    """What the search says of the root, or the network alone (no visits)."""
+    """The result of the search at the root, or of the network alone (without visits)."""
 
     best: int
     value: float
@@ -122,7 +122,7 @@ def _of_search(tree: SearchTree, result: SearchResult) -> Found:
 
 
 def _visited(tree: SearchTree, result: SearchResult) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.int32]]:
-    """Actions with visits and their visits, also where the result is a policy in shares."""
+    """(actions uint16[n], visits int32[n]) of the visited actions; a Gumbel search reports shares instead."""
     if not result.is_improved:
         return result.actions, result.visits
     if result.scores is None:  # wins in one are not searched

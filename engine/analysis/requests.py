@@ -1,4 +1,4 @@
-"""One line of input -> one position to analyse, or the reason why it is none. Pure."""
+"""A line of input as a position to analyse, or the reason why it cannot be one. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.nearest import nearest
 from search.settings import MAX_SIMULATIONS
 
 MAX_LINE = 256 * 1024
-"""Bytes of a line of input."""
+"""Bytes."""
 MAX_MOVES = 4096
 """Moves before the position."""
 MAX_MOVE, MAX_FEN, MAX_ID = 16, MAX_START, 200
@@ -35,7 +35,7 @@ class Request:
 
 
 class BadRequest(ValueError):
-    """What is wrong with a line; `id` of the request is None when it could not be read."""
+    """Says what is wrong with a line. `request_id` is None when the id could not be read."""
 
     def __init__(self, reason: str, request_id: Id | None = None) -> None:
         super().__init__(reason)
@@ -45,7 +45,7 @@ class BadRequest(ValueError):
 def parse(line: bytes | None, simulations: int) -> Request:
     """The request in `line` (None: a line that was too long). Raises BadRequest.
 
-    `simulations` is for lines that do not say how many.
+    `simulations` is for lines without a number of their own.
     """
     fields = _fields(line)
     request_id = _id(fields)

@@ -1,7 +1,7 @@
-"""Lines in, lines out: many positions at once through one batching evaluator.
+"""`azplay analyse` as a stream: lines in, lines out, many positions at once through one batching evaluator.
 
-A position holds its place until its answer is handed to the writer, so nothing piles up: when the reader of
-our output is slow, places stay taken, and we stop reading our input.
+A position keeps its place until the writer takes its answer. So when our output is read slowly, no place is
+free, and we stop reading our input.
 """
 
 from __future__ import annotations
@@ -11,30 +11,62 @@ from dataclasses import dataclass
 
 import msgspec
 
-from engine.analysis.admission import Room
-from engine.analysis.pipes import Input, Output, OutputClosed
 from engine.analysis.position import Analyst, Answer
 from engine.analysis.requests import MAX_LINE, BadRequest, Request, parse
-from engine.analysis.splitting import Line
+from engine.lines import Input, Line, Output, OutputClosed
 from runtime.aio import Stop
 from search.evaluator import BadEvaluation
 
 UNWRITTEN = 1024
 """Answers that may wait for the writer."""
+BATCHES_IN_FLIGHT = 3
+"""Batches worth of positions: one is computed, one waits, one is being answered."""
+MAX_SIMULATIONS_IN_FLIGHT = 1_500_000
+"""Over all trees. It bounds memory: in chess about 0.7 kB a simulation, so 1 GB."""
 
 _encoder = msgspec.json.Encoder()
 
 
+def positions_in_flight(wanted: int, target_rows: int) -> int:
+    """`wanted`; for 0, as many as keep batches of `target_rows` full."""
+    return wanted or max(BATCHES_IN_FLIGHT * target_rows, 2)
+
+
+class Room:
+    """Bounds positions and their simulations in flight. A position alone always fits."""
+
+    def __init__(self, positions: int, simulations: int = MAX_SIMULATIONS_IN_FLIGHT) -> None:
+        self.positions = 0
+        self._simulations = 0
+        self._max_positions = positions
+        self._max_simulations = simulations
+
+    def fits(self, simulations: int) -> bool:
+        if not self.positions:
+            return True
+        return (
+            self.positions < self._max_positions and self._simulations + simulations <= self._max_simulations
+        )
+
+    def enter(self, simulations: int) -> None:
+        self.positions += 1
+        self._simulations += simulations
+
+    def leave(self, simulations: int) -> None:
+        self.positions -= 1
+        self._simulations -= simulations
+
+
 @dataclass
 class Counts:
-    """What became of the lines."""
+    """Lines answered so far."""
 
     answers: int = 0
     errors: int = 0
 
 
 class Service:
-    """Answers a stream of lines. `in_flight` positions at once, `simulations` where a line says nothing."""
+    """Answers a stream of lines, `in_flight` positions at once; `simulations` is a line's default."""
 
     def __init__(self, analyst: Analyst, *, in_flight: int, simulations: int) -> None:
         self.counts = Counts()
@@ -45,7 +77,7 @@ class Service:
         self._unwritten: asyncio.Queue[bytes | None] = asyncio.Queue(UNWRITTEN)
 
     async def run(self, source: int, sink: int, stop: Stop) -> None:
-        """Until the end of `source` (a file descriptor) all is answered to `sink`, or nobody reads it.
+        """Answer the lines of `source` to `sink` (file descriptors) until `source` ends or `sink` is closed.
 
         `stop.finishing` ends the reading. Raises OSError when the output cannot be written.
         """
@@ -99,7 +131,7 @@ class Service:
         await self._unwritten.put(_line({"id": error.request_id, "error": str(error)}))
 
     async def _write(self, output: Output) -> None:
-        """Whatever waits is written at once, in the order in which it was finished. None comes last."""
+        """Write the answers in the order in which they were finished, all that wait at once. None ends it."""
         waiting: list[bytes | None] = [b""]
         while waiting[-1] is not None:
             waiting = [await self._unwritten.get()]

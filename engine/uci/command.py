@@ -19,7 +19,7 @@ class UciConfig:
     """Settings of `azplay uci`. The GUI can change most of them by options."""
 
     weights: Path | None = None
-    """Network (.safetensors); none: an untrained one, which plays nonsense by the rules."""
+    """Network (.safetensors). Without it, an untrained one, which plays legal nonsense."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Where the network runs (option Backend)."""
     threads: int = 0
@@ -32,11 +32,11 @@ class UciConfig:
     """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1 (option Search). gumbel
     makes 800 simulations a move where neither --nodes nor the GUI says how many."""
     nodes: int = 0
-    """Simulations of every move for which the GUI does not name a number; 0: no bound."""
+    """Simulations of every move for which the GUI gives no number; 0: no bound."""
     preset: str = "tiny"
     """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
     seed: int = 0
-    """Of the untrained network, and of moves drawn with option Temperature."""
+    """Of the untrained network, and of moves drawn by option Temperature."""
 
 
 EXAMPLES = (
@@ -63,8 +63,8 @@ def main() -> int:
 
 
 async def _serve(settings: UciConfig, stop: aio.Stop) -> None:
-    from engine.uci.driver import Driver
-    from engine.uci.input import LONGEST, read_lines
+    from engine.lines import Input
+    from engine.uci.driver import LONGEST_LINE, Driver
     from engine.uci.machine import UciEngine
     from engine.uci.options import Options, Setup
     from engine.uci.thinker import GAME, prepare
@@ -84,11 +84,9 @@ async def _serve(settings: UciConfig, stop: aio.Stop) -> None:
     )
     engine = UciEngine(get_game(GAME), name, Options(setup), settings.nodes)
     driver = Driver(engine, lambda wanted: prepare(wanted, settings.preset, settings.seed), _say)
-    lines: asyncio.Queue[str | None] = asyncio.Queue(maxsize=256)
-    read_lines(sys.stdin.fileno(), lines, f"line-of-more-than-{LONGEST}-bytes")
     async with asyncio.TaskGroup() as group:
         watch = group.create_task(_end_on_signal(stop, driver))
-        await driver.run(lines)
+        await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE))
         watch.cancel()
 
 

@@ -1,4 +1,4 @@
-"""The engine as a process: lines from a queue, orders of the state machine, one search task at a time."""
+"""The engine as a process: it feeds lines to the state machine and carries out its actions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
+from engine.lines import Input
 from engine.uci.machine import Action, Prepare, Quit, Say, SetDeadline, Start, StopSearch, UciEngine
 from engine.uci.options import Setup
 from engine.uci.thinker import Thinker, Thinking
@@ -15,13 +16,16 @@ from runtime.exits import Fatal
 
 T = TypeVar("T")
 
+LONGEST_LINE = 1 << 16
+"""Bytes; the moves of the longest games take a tenth of it."""
+
 PATIENCE = 1.0
-"""Seconds of preparation after which people are told what takes so long."""
+"""Seconds of preparation after which PREPARING is printed."""
 PREPARING = "info string loading the network and compiling rules and search: up to a minute the first time"
 
 
 class Driver:
-    """Carries out what `engine` orders. `prepare` makes a Thinker and runs in a thread."""
+    """Carries out the actions of `engine`, one search at a time. `prepare` makes a Thinker, in a thread."""
 
     def __init__(
         self, engine: UciEngine, prepare: Callable[[Setup], Thinker], say: Callable[[str], None]
@@ -34,10 +38,10 @@ class Driver:
         self._over = asyncio.Event()
         self._preparation: asyncio.Task[None] | None = None
 
-    async def run(self, lines: asyncio.Queue[str | None]) -> None:
-        """Until `quit` or the end of input (None), when all before it is answered, or until `end`.
+    async def run(self, lines: Input) -> None:
+        """Answer `lines` until `quit`, the end of input or `end`.
 
-        Fatal if the set-up that the command line asks for fails.
+        Fatal if the network of the command line cannot be used.
         """
         async with asyncio.TaskGroup() as group:
             self._group = group
@@ -52,13 +56,16 @@ class Driver:
             self._thinker.close()
 
     def end(self) -> None:
-        """End now; a search under way still says its best move."""
+        """End now. A running search still prints its best move."""
         self._over.set()
 
-    async def _read(self, lines: asyncio.Queue[str | None]) -> None:
+    async def _read(self, lines: Input) -> None:
         loop = asyncio.get_running_loop()
-        while (line := await lines.get()) is not None:
-            self._carry_out(self._engine.feed(line, loop.time()))
+        while (together := await lines.lines()) is not None:
+            for line in together:
+                too_long = f"line-of-more-than-{LONGEST_LINE}-bytes"
+                text = too_long if line is None else line.decode("utf-8", errors="replace")
+                self._carry_out(self._engine.feed(text, loop.time()))
         self._carry_out(self._engine.feed("quit", loop.time()))
 
     def _carry_out(self, actions: Iterable[Action]) -> None:

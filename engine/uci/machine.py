@@ -1,7 +1,8 @@
-"""What an engine does with each line of UCI: a pure state machine, `(event, now) -> actions`.
+"""The engine's side of UCI as a pure state machine, `(event, now) -> actions`.
 
-Events are lines from the GUI, "the set-up is ready" and "the search has ended"; actions are lines to say
-and orders to whoever owns network, tree and clock (`engine.uci.driver`). No line, however wrong, raises.
+Events are lines from the GUI, "the set-up is ready" and "the search has ended". Actions are lines to print
+and orders to `engine.uci.driver`, which owns network, tree and clock. No line, however wrong, raises an
+exception.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from games.spec import Game
 
 @dataclass(frozen=True)
 class Request:
-    """One search. What is not given (0, None, ()) is no limit."""
+    """One search. 0, None and () are no limit."""
 
     start: str
     actions: tuple[int, ...]
-    """The line from `start` to the position to think about."""
+    """The moves from `start` to the position to search."""
     options: Options
     began: float
-    """When `go` came, by the clock of `now`."""
+    """When `go` came; seconds of the clock of `now`."""
     new_game: bool = False
-    """Nothing is to be kept of the tree."""
+    """The tree of the last search is dropped."""
     allowed: tuple[int, ...] = ()
     simulations: int = 0
     seconds: float | None = None
-    """From `began`; while pondering from the ponderhit."""
+    """Counted from `began`, when pondering from the ponderhit."""
     depth: int = 0
     is_pondering: bool = False
     seeks_mate: bool = False
-    """Ends with a proof, or when the tree is full."""
+    """Ends with a proven mate, or when the tree is full."""
     stop_when_proven: bool = False
     may_move_early: bool = False
-    """The time saved is there for later moves."""
+    """May end before the time is over: later moves can use the rest."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Prepare:
-    """Load the network and make the tree; `prepared` or `preparation_failed` is the answer."""
+    """Load the network and make the tree; then call `prepared` or `preparation_failed`."""
 
     setup: Setup
 
@@ -65,7 +66,7 @@ class StopSearch:
 
 @dataclass(frozen=True)
 class SetDeadline:
-    """The running search ends by `until`, by the clock of `now`; None: it no longer ponders, nothing else."""
+    """The running search no longer ponders; it ends at `until` (the clock of `now`), if that is given."""
 
     until: float | None
 
@@ -79,7 +80,7 @@ Action = Say | Prepare | Start | StopSearch | SetDeadline | Quit
 
 
 class UciEngine:
-    """The engine's side of the protocol. `most_nodes` bounds a search without a node limit (0: no)."""
+    """The engine's side of the protocol. `most_nodes` bounds searches without a limit (0: no bound)."""
 
     def __init__(self, game: Game, name: str, options: Options, most_nodes: int = 0) -> None:
         self.name = name
@@ -100,7 +101,7 @@ class UciEngine:
     # ---- Events -------------------------------------------------------------------------------
 
     def feed(self, line: str, now: float) -> list[Action]:
-        """A line came. After `quit` nothing is heard, and `Quit` comes when all that is owed is said."""
+        """A line came. After `quit`, lines are ignored, and `Quit` follows the last answer that is due."""
         if self._is_quitting:
             return []
         try:
@@ -116,27 +117,26 @@ class UciEngine:
                 self.board.set(command)
                 return []
             return self._go(command, now)
-        except BadCommand as error:
-            return [_note(str(error))]
-        except ValueError as error:
+        except ValueError as error:  # BadCommand is one
             return [_note(str(error))]
 
     def prepared(self, setup: Setup) -> list[Action]:
-        """Network and tree stand ready."""
+        """Network and tree are ready."""
         self._loaded, self._preparing = setup, None
         if setup != self.options.setup:
             return self._prepare()
         return self._go_on()
 
     def preparation_failed(self, reason: str) -> list[Action]:
-        """They do not: what was there before is used on. (A failing first set-up ends the driver.)"""
+        """They cannot be used, so the former ones stay. (If the first set-up fails, the driver ends.)"""
         self._preparing = None
         self.options = replace(self.options, setup=self._loaded or self.first_setup)
         actions: list[Action] = [_note(f"{reason}; the former settings are used")]
         return actions + (self._go_on() if self._loaded else self._prepare())
 
     def searched(self, best: str) -> list[Action]:
-        """The search has ended; `best` is its `bestmove` line, held back while the GUI says when to end."""
+        """The search has ended. Its `bestmove` line `best` is held back while the GUI decides when it
+        ends."""
         if self.searching is not None and self._is_held() and not self._is_stopping:
             self._held = best
             return []
@@ -201,8 +201,8 @@ class UciEngine:
         return [StopSearch()]
 
     def _quit(self) -> list[Action]:
-        """Stop the search that runs, as other engines do; what came before is answered first: a script in a
-        pipe is read while the network is still being loaded."""
+        """Stop a running search, as other engines do, but answer the commands that came before: a script in a
+        pipe is read while the network is still loading."""
         self._is_quitting = True
         if self.searching is not None:
             return self._stop_running()
@@ -276,7 +276,7 @@ class UciEngine:
         return [Prepare(self.options.setup)]
 
     def _go_on(self) -> list[Action]:
-        """Say readyok where it is owed, then begin the search that waits, or quit when that is all."""
+        """Print each readyok that is due, then begin the search that waits, or quit."""
         actions: list[Action] = [Say("readyok")] * self._readyok_owed
         self._readyok_owed = 0
         if self._pending is not None:
@@ -302,5 +302,5 @@ def _has_no_limit(request: Request) -> bool:
 
 
 def _note(text: str) -> Say:
-    """A line for people. Whatever text it is, it stays one line."""
+    """An `info string`, on one line."""
     return Say("info string " + " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""The position that a GUI has set: a line of moves that goes on where the new one extends the old."""
+"""The position that a GUI has set. It is extended, not played again, when the new moves extend the old."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_PLIES = 6_000
 
 
 class OpenGame(GameHistory):
-    """A game that goes on after a draw: whether to claim it is the business of the GUI, not of the engine."""
+    """A game that goes on after a draw: the GUI decides whether to claim it, not the engine."""
 
     def play(self, action: int) -> None:
         """Play an action. ValueError if it is not legal."""
@@ -21,7 +21,7 @@ class OpenGame(GameHistory):
 
 
 class Board:
-    """The newest position that was accepted."""
+    """The last valid position."""
 
     def __init__(self, game: Game) -> None:
         self.game = game
@@ -29,7 +29,7 @@ class Board:
         self._moves: tuple[str, ...] = ()
 
     def set(self, position: Position) -> None:
-        """Take a position. ValueError, and the old one stays, if it is impossible or a move is not legal."""
+        """Set a position. ValueError, and the old one stays, if it is impossible or a move is not legal."""
         if len(position.moves) > MOST_PLIES:
             raise ValueError(f"a game of {len(position.moves)} moves; at most {MOST_PLIES} are taken")
         known = len(self._moves)

@@ -1,4 +1,4 @@
-"""The lines of the UCI protocol as commands. Pure: text in, a command or a BadCommand with a reason out."""
+"""Lines of the UCI protocol as commands. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 MOST = 10**12
-"""Largest number that is taken for one."""
+"""Largest number that is accepted."""
 
 
 class BadCommand(ValueError):
-    """A line that means nothing; the text says why."""
+    """A line that cannot be understood; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,13 @@ class SetOption:
 @dataclass(frozen=True)
 class Position:
     fen: str
-    """"" for the usual start."""
+    """Empty: the usual start."""
     moves: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Go:
-    """Times in milliseconds, as the protocol has them; None is "not given"."""
+    """Times are in milliseconds, as in the protocol; None: not given."""
 
     searchmoves: tuple[str, ...] = ()
     wtime: int | None = None
@@ -75,7 +75,7 @@ def parse(line: str) -> Command | None:
 
 
 def shown(text: str, length: int = 60) -> str:
-    """A stranger's text, short and in plain characters, fit for one line of output."""
+    """Foreign text, shortened and escaped for one line of output."""
     return ascii(text if len(text) <= length else text[:length] + "...")
 
 
@@ -132,7 +132,7 @@ def _number(name: str, text: str) -> int:
     value = int(text)
     if value > MOST or (value < 0 and name not in _CLOCKS):
         raise BadCommand(f"go {name} {value} is out of range")
-    return max(0, value)  # a clock that has run out is sent as a negative one
+    return max(0, value)  # some GUIs send negative times
 
 
 _WITH_ARGUMENTS: dict[str, Callable[[list[str]], Command]] = {

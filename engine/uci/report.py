@@ -1,4 +1,4 @@
-"""What a search has found, as UCI says it: the order of the moves, `info` lines and the best move."""
+"""The result of a search in UCI's terms: the order of the moves, `info` lines and the best move."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from search.layout import UNEXPANDED
 from search.leaf_parallel import ParallelTree
 
 LONGEST_LINE = 64
-"""Moves of a line of play that are sent."""
+"""Moves of a principal variation that are sent."""
 
 CENTIPAWN_SCALE, CENTIPAWN_BEND = 90.0, 1.5637541897
 """lc0's formula of versions 0.20 to 0.29: 90 tan(1.5637541897 value); a value of 0.5 is 89 centipawns."""
@@ -21,7 +21,7 @@ CENTIPAWN_SCALE, CENTIPAWN_BEND = 90.0, 1.5637541897
 
 @dataclass(frozen=True)
 class Progress:
-    """Of one search."""
+    """Figures of one search."""
 
     seconds: float
     simulations: int
@@ -31,7 +31,7 @@ class Progress:
 
 
 def centipawns(value: float) -> int:
-    """A value in [-1, 1] as GUIs want it; +-12,800 at the ends."""
+    """A value in [-1, 1] in centipawns; +-12,780 at the ends."""
     return round(CENTIPAWN_SCALE * math.tan(CENTIPAWN_BEND * max(-1.0, min(1.0, value))))
 
 
@@ -45,8 +45,8 @@ def score_text(value: float, proof: int) -> str:
 def wdl_text(value: float, draw: float, proof: int = 0) -> str:
     """Per mille of win, draw and loss, for a searched `value`.
 
-    A tree holds values, not three probabilities: the share of draws is what the network says of the root,
-    less where the value leaves less room.
+    A tree holds values, not three probabilities. So the share of draws is the network's at the root, or less
+    where the value leaves less room.
     """
     if proof:
         return "1000 0 0" if proof > 0 else "0 0 1000"
@@ -57,7 +57,7 @@ def wdl_text(value: float, draw: float, proof: int = 0) -> str:
 
 
 def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[int]:
-    """Edges of a node (0 is its first), best first: quick wins, then by visits, then slow losses."""
+    """Indices of a node's edges, best first: quickest wins, then by visits, slowest losses last."""
     edges, proofs = tree.edges_of(node), tree.edge_proofs(node)
     is_planned = node == 0 and not tree.forest.selection.KEEPS_SUBTREE
     # Sequential halving leaves several moves with the same visits; its score decides between them.
@@ -78,7 +78,7 @@ def _mean(edge: np.void) -> float:
 
 
 def line_of_play(tree: ParallelTree, game: Game, index: int) -> list[str]:
-    """The moves expected behind root edge `index`, itself first."""
+    """The principal variation that begins with root edge `index`."""
     state, node = tree.state.copy(), 0
     moves: list[str] = []
     while len(moves) < LONGEST_LINE:
@@ -108,7 +108,7 @@ def info_lines(
     allowed: Sequence[int] = (),
     draw: float | None = None,
 ) -> list[str]:
-    """One `info` line for each of the `multi_pv` best moves that were looked at; `draw` adds the wdl."""
+    """One `info` line for each of the `multi_pv` best visited moves. `draw`, the share of draws, adds wdl."""
     edges, proofs = tree.edges_of(0), tree.edge_proofs(0)
     order = ranked(tree, 0, allowed)
     shown = [index for index in order[:multi_pv] if edges[index]["visits"]] or order[:1]
@@ -131,7 +131,7 @@ def info_lines(
 def best_index(
     tree: ParallelTree, allowed: Sequence[int], temperature: float, rng: np.random.Generator
 ) -> int:
-    """The root edge to play: the first of `ranked`, or drawn from visits ** (1 / temperature)."""
+    """The root edge to play: the best of `ranked`, or drawn from visits ** (1 / temperature)."""
     order = ranked(tree, 0, allowed)
     visits = tree.edges_of(0)["visits"][order].astype(np.float64)
     if temperature <= 0 or tree.edge_proofs(0)[order[0]] or visits.max() <= 0:

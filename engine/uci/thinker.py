@@ -1,4 +1,4 @@
-"""Thinks about a position: network, tree and the coroutine that searches while it reports."""
+"""Searches one position at a time with a network and a tree, and reports meanwhile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.search_choice import search_for
 from engine.uci.machine import Request
 from engine.uci.options import Setup
 from engine.uci.report import Progress, best_index, info_lines, line_of_play
-from protocol.settings import changed
+from protocol.settings import SelfPlaySettings, changed
 from runtime.exits import Exit, Fatal
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import evaluate
@@ -30,13 +30,13 @@ from search.settings import MAX_SIMULATIONS, resolve
 
 GAME = "chess"
 MAX_PLIES = 10_000
-"""A game may be longer than in self-play: the GUI decides when it is a draw."""
+"""Longer than in self-play: the GUI decides when a game is a draw."""
 REPORT_SECONDS = 0.9
-"""Between two reports: GUIs want one a second."""
+"""Between two reports: GUIs expect one a second."""
 ROOT_GRACE = 0.03
-"""Seconds that the root's own evaluation may take beyond the time to move: without it nothing is known."""
+"""Seconds that the evaluation of the root may take beyond the time to move: no move is known without it."""
 MOST_LEAVES = 128
-"""In flight, unless the option says more."""
+"""Leaves in flight, unless the option asks for more."""
 
 PLANNED_SIMULATIONS = 800
 """Of a search that plans them (gumbel), where nobody says how many."""
@@ -45,9 +45,9 @@ Say = Callable[[str], None]
 
 
 def prepare(setup: Setup, preset: str, seed: int) -> Thinker:
-    """Load the network, make the tree and compile what is not compiled. Fatal if the weights are unfit.
+    """Load the network, make the tree and compile the kernels. Fatal if the weights cannot be used.
 
-    Takes seconds, a minute when nothing is compiled yet: run it in a thread.
+    It takes seconds, or a minute when nothing is compiled yet: run it in a thread.
     """
     weights = None if not setup.weights else _path(setup.weights)
     net = load_net(weights, GAME, device=setup.backend, threads=setup.threads, preset=preset, seed=seed)
@@ -74,7 +74,7 @@ def _path(text: str) -> Path:
 
 
 class Thinking:
-    """One search under way: stop it, or tell it until when it may think. `until` is the loop's time."""
+    """One running search, to be stopped or given a deadline."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -91,13 +91,14 @@ class Thinking:
         self.interrupt.stop()
 
     def set_deadline(self, until: float | None) -> None:
+        """The search ends at `until`, by the clock of the event loop; None leaves its deadline as it is."""
         if until is not None:
             self.limits.until = until
         self.interrupt.wake()
 
 
 class Thinker:
-    """A network and the tree of the game that it plays. One search at a time."""
+    """A network and the tree of its game. One search at a time."""
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class Thinker:
         self.net.close()
 
     def warm_up(self) -> None:
-        """Compile all that a search calls: a few simulations without a network."""
+        """Compile the kernels by a few simulations without a network."""
         tree = self.tree
         tree.reset(self.game.notation.state_from_text(""))
         count = len(tree.root_leaf().actions)
@@ -141,7 +142,7 @@ class Thinker:
         tree.legal_actions()
 
     async def think(self, thinking: Thinking, say: Say) -> str:
-        """Search and report; the `bestmove` line."""
+        """Search and report. Returns the `bestmove` line."""
         request, tree = thinking.request, self.tree
         self._place(request)
         if not len(tree.legal_actions()):
@@ -149,7 +150,7 @@ class Thinker:
             return "bestmove (none)"
         draw = await self._look_at_root(thinking)
         if not tree.is_expanded:
-            say("info string no time even for the network's first look: the first legal move is played")
+            say("info string there was no time to evaluate the position: the first legal move is played")
             return (
                 f"bestmove {self._text(request.allowed[0] if request.allowed else tree.legal_actions()[0])}"
             )
@@ -168,7 +169,7 @@ class Thinker:
     # ---- Inside -------------------------------------------------------------------------------
 
     def _place(self, request: Request) -> None:
-        """Bring the tree to the position, with what is known about it if the game has only gone on."""
+        """Bring the tree to the position, and keep the part that belongs to it if the game has gone on."""
         known = len(self._played)
         goes_on = request.start == self._start and request.actions[:known] == self._played
         if request.new_game or not goes_on:
@@ -179,7 +180,7 @@ class Thinker:
         self._start, self._played = request.start, request.actions
 
     async def _look_at_root(self, thinking: Thinking) -> float | None:
-        """Expand the root if it is not; the network's share of draws there, if it is wanted."""
+        """Expand the root if needed. Returns the network's share of draws there, if it is to be shown."""
         if self.tree.is_expanded and not thinking.request.options.show_wdl:
             return None
         asked = evaluate(self.net.evaluator, LeafBatch.of(self.tree.root_leaf()))
@@ -232,7 +233,7 @@ class Thinker:
 
 
 class _Reporter:
-    """Calls `report` again and again, by a timer of the loop, until it is closed."""
+    """Calls `report` every REPORT_SECONDS until it is closed."""
 
     def __init__(self, report: Callable[[], None]) -> None:
         self._report = report

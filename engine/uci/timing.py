@@ -1,21 +1,22 @@
-"""How long to think about a move. Pure: what the clock says in, seconds out."""
+"""How long to think about a move: from the clock to seconds. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 EXPECTED_MOVES = 30
-"""Still to come, when the clock does not say."""
+"""Moves still to come, when the GUI does not say."""
 LARGEST_SHARE = 0.4
-"""Of what is left of the time, for one move among several."""
+"""Of the time left, for one move among several."""
 LAST_MOVE_SHARE = 0.9
-"""Of what is left, for the last move before the next time control."""
+"""Of the time left, for the last move before the next time control."""
 INCREMENT_SHARE = 0.8
+"""Of the increment, for each move."""
 
 
 @dataclass(frozen=True)
 class SideClock:
-    """Of the side to move, seconds."""
+    """The clock of the side to move, seconds."""
 
     remaining: float
     increment: float = 0.0

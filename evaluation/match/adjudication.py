@@ -1,9 +1,9 @@
-"""Ending games early: what is off by default, and why a game ended when it is on.
+"""Adjudication: ending games early. It is off by default.
 
-Values: when for `win_plies` plies in a row both players, on their own moves, have put the value of the same
-side at `win_value` or more, that side wins; when the values of both were within `draw_value` of 0 for
-`draw_plies` plies from ply `draw_from` on, it is a draw. A player without opinions (Choice.value None) breaks
-the row. Tables: a position whose result is known ends the game with it.
+By values: a side wins when both players, each at its own moves, gave it a value of `win_value` or more for
+`win_plies` plies in a row. The game is a draw when the values of both were within `draw_value` of 0 for
+`draw_plies` plies, from ply `draw_from` on. A move without a value (Choice.value None) begins the count anew.
+By tables: a position whose result is known ends the game with that result.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Adjudication:
     draw_from: int = 80
     """Ply from which on games are drawn so."""
     known: Callable[[GameHistory], int | None] | None = None
-    """Result for the side to move where it is known (`known_results`)."""
+    """Result for the side to move, None where it is unknown (`known_results`)."""
 
 
 class _Row:
-    """Plies in a row of which something was said, and who said it."""
+    """Plies in a row with a value of one kind, and whose values they were."""
 
     def __init__(self) -> None:
         self.plies = 0
@@ -48,12 +48,12 @@ class _Row:
         self.sides.add(side)
 
     def has(self, plies: int) -> bool:
-        """At least `plies` (0: never), and both sides agreed: one of them may have moved many times."""
+        """Whether there are at least `plies` (0: never), of both sides: one of them may move many times."""
         return 0 < plies <= self.plies and len(self.sides) == 2
 
 
 class Judge:
-    """Watches one game. Pure: fed with values, asked for a verdict."""
+    """Watches one game. Pure: it takes values and answers with a verdict."""
 
     def __init__(self, rules: Adjudication) -> None:
         self._rules = rules
@@ -61,7 +61,7 @@ class Judge:
         self._winner = 0
 
     def heard(self, value: float | None, side: int) -> None:
-        """What `side` (0: the first player) thought when it moved."""
+        """`side` (0: the first player) has moved and gave its position `value`."""
         rules = self._rules
         opinion = None if value is None else outcome_for_first_player(1, side) * value
         clear = opinion is not None and abs(opinion) >= rules.win_value
@@ -77,7 +77,7 @@ class Judge:
             self._level = _Row()
 
     def verdict(self, game_history: GameHistory) -> tuple[int, str] | None:
-        """(outcome for the first player, reason) if the game shall end here."""
+        """(outcome for the first player, reason) if the game ends here."""
         rules = self._rules
         if rules.known is not None:
             value = rules.known(game_history)
@@ -91,7 +91,7 @@ class Judge:
 
 
 def known_results(game: Game) -> Callable[[GameHistory], int | None]:
-    """Value for the side to move from the game's tables, None elsewhere. Fatal(CONFIG) for a game without."""
+    """Values for the side to move from the game's tables. Fatal(CONFIG) for a game without tables."""
     probe = table_of(game, "--tables").probe
 
     def known(game_history: GameHistory) -> int | None:

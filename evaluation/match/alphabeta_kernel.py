@@ -1,8 +1,8 @@
-"""Fixed-depth alpha-beta on plain arrays, compiled once per game by `evaluation.match.compiled`.
+"""Fixed-depth alpha-beta on plain arrays, compiled once a game (`search_players.kernels_for`).
 
-Fail-soft negamax, in which value and window turn only where the mover changes. A win is worth WIN minus its
-distance in plies, so that the shorter one is preferred.
-At depth 0 a quiescence search stands pat or goes on with noisy moves, at most QUIESCENCE plies.
+Fail-soft negamax. Value and window change sign only where the mover changes. A win is worth WIN minus its
+distance in plies, so that shorter wins are preferred. At depth 0 a quiescence search stands pat or tries
+noisy moves, for at most QUIESCENCE plies.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ INFINITE = 10_000_000
 QUIESCENCE = 8
 COUNT, NEXT, BEST, ALPHA, BETA, TURNS = range(6)
 FRAME = 6
-"""A frame, `int64[FRAME]`: moves to try, the next one, the best value yet, the window, and whether the other
-side moves here than at the ply above."""
+"""Length of a frame, int64[FRAME]: number of moves, index of the next move, best value so far, window (alpha,
+beta), whether the mover differs from that of the ply above."""
 
 
 class Stack(NamedTuple):
-    """What a search holds: a row for each ply below the root."""
+    """The arrays of a search: a row for each ply below the root."""
 
     actions: npt.NDArray[np.uint16]
     """[plies, max_legal] the moves to try."""
@@ -36,12 +36,15 @@ class Stack(NamedTuple):
     frames: npt.NDArray[np.int64]
     """[plies, FRAME]"""
     seen: npt.NDArray[np.int64]
-    """[1] positions seen; counted on."""
+    """[1] positions seen so far."""
 
 
 @kernel
 def sort_moves(state: State, actions: Actions, scores: npt.NDArray[np.int64], count: int) -> None:
-    """Order `actions[:count]` by falling `order_score`; equals keep their order."""
+    """Sort `actions[:count]` by descending `order_score`; equals keep their order.
+
+    state  [state_words]; actions, scores  [max_legal]
+    """
     for i in range(count):
         scores[i] = order_score(state, actions[i])
     for i in range(1, count):
@@ -54,7 +57,10 @@ def sort_moves(state: State, actions: Actions, scores: npt.NDArray[np.int64], co
 
 @kernel
 def enter(positions: Positions, n: int, ply: int, depth: int, max_plies: int, stack: Stack) -> None:
-    """Fill in the frame of `positions[n - 1]`: its moves to try, and the value it has without them."""
+    """Fill in the frame of `positions[n - 1]`: the moves to try, and its value without them.
+
+    positions  [> n, state_words]
+    """
     actions, frames = stack.actions, stack.frames
     count = legal_actions(positions, n, actions[ply])
     reason = end_reason(positions, n, count, True)
@@ -82,6 +88,7 @@ def negamax(
     """Value of `positions[n - 1]`, one ply below the root, for its side to move.
 
     Depth-first over a stack of frames, one a ply: a recursive function crashes when Numba loads it from disk.
+    positions  [> n + depth + QUIESCENCE, state_words]
     """
     actions, frames = stack.actions, stack.frames
     ply = 1
@@ -111,7 +118,10 @@ def negamax(
 def best_root(
     positions: Positions, n: int, depth: int, max_plies: int, root: Actions, stack: Stack
 ) -> tuple[int, int]:
-    """(index in `root` of the best action, its value); the first of equals, in the order given."""
+    """(index in `root` of the best action, its value); ties go to the lowest index.
+
+    positions  [> n + depth + QUIESCENCE, state_words]; root  [n] legal actions
+    """
     best, chosen = -INFINITE, 0
     for i in range(len(root)):
         play(positions[n - 1], root[i], positions[n])

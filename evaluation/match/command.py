@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evaluation.match.kinds import KINDS
-from runtime.config import load
+from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
 
 if TYPE_CHECKING:
@@ -16,6 +16,21 @@ if TYPE_CHECKING:
     from evaluation.match.sprt import Sprt
     from games.spec import Game
 
+KINDS = (
+    "net:FILE@N      network in FILE, N simulations a move (default 800), the search of its run",
+    "net:FILE@N/S    the same with another search S: puct, thompson, gumbel?gumbel_c_scale=0.1 ...",
+    "policy:FILE     the network's policy alone: its first choice",
+    "untrained@N     a tiny network with random weights, N simulations a move, puct; untrained@N/S",
+    "random          any legal move",
+    "greedy          wins at once, else takes material; in games without material, avoids losing at once",
+    "alphabeta:N     N plies of alpha-beta with the game's heuristic",
+    "rollouts:N      Monte-Carlo tree search with N random playouts a move",
+    "solver          perfect play where the game is solved (docs/truth.md), a shallow search elsewhere",
+    "tablebase       perfect play in endgames that have tables, from a file of such positions",
+    "blend:SPEC:P    plays P % of its moves as player SPEC, the others at random",
+    "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine",
+)
+"""The kinds of players, for `--help`."""
 EXAMPLES = (
     "azplay match net:runs/chess-tiny/weights/newest@200 alphabeta:2 --games 100 --concurrent 32",
     "azplay match net:NEW.safetensors@400 net:OLD.safetensors@400 --games 2000 --sprt 0,10 --concurrent 64",
@@ -28,28 +43,28 @@ class MatchConfig:
     """Settings of `azplay match`; A and B come before them."""
 
     game: str = ""
-    """Its name, as listed above; not said: the game of A's or B's weights file, else chess."""
+    """Its name, as listed above; empty: the game of A's or B's weights file, else chess."""
     games: int = 100
     """Games at most, rounded up to whole pairs: each opening is played twice, colours swapped."""
     concurrent: int = 16
-    """Games at once. Networks batch over them (64 or more is worth having on a GPU); with a clock, no more
-    than there are cores."""
+    """Games at once. Networks batch over them (on a GPU use 64 or more). With a clock, no more than there
+    are cores."""
     openings: str = "auto"
     """auto (the game's well-known ones, then random), start, book, random:PLIES, or a file of FEN,
     EPD or moves."""
     seed: int = 1
-    """Of random openings and of what is random in players."""
+    """Of random openings and of players that choose at random."""
     max_plies: int = 0
     """Length at which a game is a draw; 0 takes the game's (chess 512)."""
     clock: str = ""
-    """SECONDS+INCREMENT for each side, such as 10+0.1; players other than UCI engines do not look at it, but
-    lose on it. Not said: no clock."""
+    """SECONDS+INCREMENT for each side, such as 10+0.1; empty: no clock. Only UCI engines heed the clock, but
+    any player that oversteps it loses."""
     sprt: str = ""
-    """ELO0,ELO1: stop as soon as one of the two is accepted at 5 % error, such as 0,10."""
+    """ELO0,ELO1, such as 0,10: stop as soon as one of the two is accepted at 5 % error."""
     win_plies: int = 0
-    """Adjudicate a win when both players agree on it, at 0.95 or more, for so many plies; 0: never."""
+    """Adjudicate a win when both players see a value of 0.95 or more for this many plies; 0: never."""
     draw_plies: int = 0
-    """Adjudicate a draw when all values are within 0.02 for so many plies, from ply 80; 0: never."""
+    """Adjudicate a draw when all values are within 0.02 for this many plies, from ply 80; 0: never."""
     tables: bool = False
     """End a game by the game's endgame tables (chess: KQK, KRK, KPK, KBNK)."""
     device: str = "cpu"
@@ -88,6 +103,7 @@ def _match(config: MatchConfig, specs: tuple[str, str]) -> int:
     from runtime import aio
 
     game = _game(config, specs)
+    check_ranges(config, games=(1, math.inf), concurrent=(1, math.inf), max_plies=(0, math.inf))
     match = Match(config, specs, game, _sprt(config.sprt), _clock(config.clock))
     aio.run(match.run)
     result = match.report()
@@ -98,7 +114,7 @@ def _match(config: MatchConfig, specs: tuple[str, str]) -> int:
 
 
 def _game(config: MatchConfig, specs: tuple[str, str]) -> Game:
-    """The game that is named, or that the first network is for, or the usual one."""
+    """The game of `--game`, else that of the first network, else the default."""
     from games import get_game
     from games.names import DEFAULT_GAME
 

@@ -1,15 +1,15 @@
-"""Elo difference and its error from a match of paired games. Pure; the arithmetic of match runners.
+"""Elo difference and its error from a match of paired games. Pure.
 
-Two games from one opening with colours swapped are one observation: their results hang together (an opening
-that is good for White gives 1-1), so the error is taken from the variance of pairs, not of games. A pair
+Two games from one opening with colours swapped are one observation: their results depend on each other (an
+opening that is good for White gives 1-1). So the error comes from the variance of pairs, not of games. A pair
 scores 0, 1/2, 1, 3/2 or 2 points: the pentanomial counts n[0..4].
 
 Elo is logistic: score s <-> -400 log10(1/s - 1). The 95 % interval is that of the mean score, s +- 1.96
 standard errors, put through the same curve; where it reaches 0 or 1 the Elo is infinite.
 
-Convention for samples that say nothing of their variance (all pairs alike, or fewer than two): the interval
-is that of the sample with one pair won 2-0 and one lost 0-2 added, and always holds the score itself; the
-score and its Elo stay as they are (a score of 0 or 1 is -inf or +inf).
+Where all pairs are alike, or there are fewer than two, the sample has no variance. Then the interval is that
+of the sample with one pair won 2-0 and one lost 0-2 added. It always holds the score itself. The score and
+its Elo stay as they are (a score of 0 or 1 is -inf or +inf).
 """
 
 from __future__ import annotations
@@ -39,8 +39,19 @@ def score_of_elo(elo: float) -> float:
     return float(1.0 / (1.0 + 10.0 ** (-elo / 400.0)))
 
 
+def wilson(hits: float, trials: int) -> tuple[float, float]:
+    """95 % interval of a share of independent trials, by Wilson's score; (0, 1) without trials."""
+    if not trials:
+        return 0.0, 1.0
+    share, square = hits / trials, Z95**2
+    middle = share + square / (2 * trials)
+    spread = Z95 * math.sqrt(share * (1 - share) / trials + square / (4 * trials**2))
+    low, high = ((middle + sign * spread) / (1 + square / trials) for sign in (-1, 1))
+    return low if hits else 0.0, high if hits < trials else 1.0  # exact: rounding must not leave [0, 1]
+
+
 def pair_counts(outcomes: Sequence[int]) -> tuple[int, ...]:
-    """Pentanomial counts from outcomes for player A (+1, 0, -1), games 2i and 2i+1 being a pair.
+    """Pentanomial counts from outcomes for player A (+1, 0, -1). Games 2i and 2i+1 are a pair.
 
     ValueError for an odd number of games.
     """

@@ -1,4 +1,4 @@
-"""One match from its settings to its result: players made, progress told, files written, Ctrl-C heeded."""
+"""One match from its settings to its result: makes players, shows progress, writes files, heeds Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from evaluation.match.sprt import Sprt
 from evaluation.match.uci_player import UciPlayer
 from games.spec import Game
 from runtime.aio import Stop
-from runtime.exits import Exit, Fatal
 
 TTY_SECONDS, PLAIN_SECONDS = 0.2, 5.0
 """Between two lines of progress, on a terminal and elsewhere."""
 
 
 class Match:
-    """Everything but the flags. Fatal before the first game for whatever cannot work."""
+    """One match. Fatal before the first game if players, openings or files are wrong."""
 
     def __init__(
         self,
@@ -38,8 +37,6 @@ class Match:
         sprt: Sprt | None,
         clock: ClockSettings | None,
     ) -> None:
-        if config.games < 1 or config.concurrent < 1 or config.max_plies < 0:
-            raise Fatal("--games and --concurrent must be at least 1, --max-plies at least 0", Exit.CONFIG)
         known = known_results(game) if config.tables else None
         self.config = config
         self.game = game
@@ -57,7 +54,7 @@ class Match:
         self._told = time.monotonic()
 
     async def run(self, stop: Stop) -> None:
-        """Play. After the first Ctrl-C the result is that of the pairs complete by then."""
+        """Play. Ctrl-C ends the match; its result is that of the pairs complete by then."""
         stop.waits_for = "nothing; the games that have not ended are dropped"
         players: list[Player] = []
         try:
@@ -115,12 +112,12 @@ class Match:
         return decided
 
     def report(self) -> Report:
-        """The result so far; of whole pairs only when the match was cut short."""
+        """The result so far. Of a match that was cut short, only whole pairs count."""
         games = self._result if self._result is not None else _whole_pairs(self._ended)
         return report(*self._names, games, self.sprt)
 
     def _tell(self) -> None:
-        """A line of progress on stderr, now and then."""
+        """Print progress on stderr, at most every few seconds."""
         now, is_terminal = time.monotonic(), sys.stderr.isatty()
         if now - self._told < (TTY_SECONDS if is_terminal else PLAIN_SECONDS):
             return
@@ -136,7 +133,7 @@ def _told_apart(a: str, b: str) -> tuple[str, str]:
 
 
 def _whole_pairs(ended: Sequence[PlayedGame]) -> list[PlayedGame]:
-    """The games of openings of which both games have ended, pair by pair."""
+    """Both games of each opening whose two games have ended."""
     waiting: dict[str, list[PlayedGame]] = {}
     pairs: list[PlayedGame] = []
     for played in ended:

@@ -40,14 +40,14 @@ def to_pgn(game: Game, write: PgnWriter, played: PlayedGame, event: str) -> str:
 
 
 def _termination(played: PlayedGame) -> str:
-    """PGN's own words (standard section 9.8.1)."""
+    """The values of PGN's tag (section 9.8.1 of the standard)."""
     return {FAILURE: "abandoned", TIME: "time forfeit"}.get(
         played.reason, "adjudication" if "adjudicated" in played.reason else "normal"
     )
 
 
 def to_json_line(game: Game, played: PlayedGame) -> str:
-    """A game of any kind with its moves in the game's notation, and its final score where there is one."""
+    """A game as JSON, with moves in the game's notation, and a score where the game has one."""
     game_history = replay_of(game, played)
     score = {} if (points := game_history.score()) is None else {"score": points}
     return json.dumps(

@@ -1,4 +1,4 @@
-"""One ply of thought, compiled once per game by `evaluation.match.compiled`."""
+"""The greedy player: one ply and the heuristic, compiled once a game (`search_players.kernels_for`)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ WON = 1_000_000
 
 @kernel
 def seen_before(positions: Positions, n: int, value: int) -> int:
-    """`value` for the side to move at `positions[n - 1]` as the side that moved at `positions[n - 2]` sees
-    it."""
+    """`value`, which is for the side to move at `positions[n - 1]`, for the side to move at
+    `positions[n - 2]`. positions  [>= n, state_words]"""
     return value if side_to_move(positions[n - 1]) == side_to_move(positions[n - 2]) else -value
 
 
 @kernel
 def wins_at_once(positions: Positions, n: int, replies: Actions, spare: Actions) -> bool:
-    """Whether the side to move at `positions[n - 1]` has an action that wins the game."""
+    """Whether the side to move at `positions[n - 1]` has an action that wins the game.
+
+    positions  [> n, state_words]; replies, spare  [max_legal] scratch
+    """
     count = legal_actions(positions, n, replies)
     for i in range(count):
         play(positions[n - 1], replies[i], positions[n])
@@ -41,9 +44,10 @@ def greedy_scores(
     spare: Actions,
     scores: npt.NDArray[np.int64],
 ) -> int:
-    """Write what each legal action is worth to the side to move; return how many there are.
+    """Write the value of each legal action for the side to move; return how many there are.
 
-    actions, replies, spare, scores  [max_legal]; replies and spare are scratch
+    positions  [> n + 1, state_words]; actions, replies, spare, scores  [max_legal]; replies and spare are
+    scratch
     """
     count = legal_actions(positions, n, actions)
     for i in range(count):

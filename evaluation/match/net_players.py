@@ -22,10 +22,11 @@ from search.tree import SearchTree, tree_for
 
 
 class NetPlayer:
-    """Searches with `simulations` a move (0: plays the policy's first choice, no search).
+    """Searches with `simulations` a move (0: plays the policy's first choice, without a search).
 
-    No root noise, the most visited move unless the search says another (under a Gumbel root: the winner of
-    the halving), the tree kept from move to move unless it says no (under a Gumbel root: never).
+    It plays without noise and without temperature: the most visited move, with a Gumbel root the winner of
+    sequential halving. The tree is kept from move to move unless the search says otherwise (a Gumbel root
+    keeps none).
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class NetPlayer:
         self._search = search or FOR_EVALUATION
 
     def settings(self, max_plies: int) -> SelfPlaySettings:
-        """How it searches in games of at most `max_plies`."""
+        """Settings of the search in games of at most `max_plies`."""
         changes = {
             "search.simulations": max(1, self.simulations),
             "history": self.net.history,
@@ -60,27 +61,27 @@ class NetPlayer:
 
 
 class NetSeat:
-    """One game: a tree that follows the line."""
+    """One game: a tree that follows the moves."""
 
     def __init__(self, player: NetPlayer) -> None:
         self._player = player
-        self._line: GameHistory | None = None
+        self._game_history: GameHistory | None = None
         self._tree: SearchTree | None = None
         self._followed: list[int] = []
         self._rng = np.random.default_rng(0)  # nothing is drawn from it: no noise, no temperature
 
     def _follow(self, game_history: GameHistory) -> SearchTree:
-        """Bring the tree to the line's position: forward if it can, else from the start."""
+        """Bring the tree to the game's position: forward if possible, else from the start."""
         tree = self._tree
         if (
             tree is None
-            or game_history is not self._line
+            or game_history is not self._game_history
             or game_history.actions[: len(self._followed)] != self._followed
         ):
             settings = self._player.settings(game_history.max_plies)
             tree = tree_for(self._player.net.game, settings, self._rng)
             tree.reset(game_history.states[0])
-            self._tree, self._line, self._followed = tree, game_history, []
+            self._tree, self._game_history, self._followed = tree, game_history, []
         for action in game_history.actions[len(self._followed) :]:
             tree.advance(action)
             self._followed.append(action)

@@ -1,7 +1,7 @@
 """Openings: where the games of a match begin. Each is played twice, colours swapped.
 
-Two deterministic players play one game over and over from one start; openings make the games differ, and
-playing each from both sides takes out what an opening is worth.
+From one start, two deterministic players always play the same game. Openings make the games differ, and
+playing each from both sides cancels the advantage that an opening gives.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from games.spec import Game
 from runtime.exits import Exit, Fatal
 
 RANDOM_PLIES = 4
-"""Of `random` when no number is given, and of `auto` after the book."""
+"""Plies of `random` without a number, and of `auto` after the book."""
 MISSES = 500
-"""Random lines in a row that lead nowhere new before we say there are no more."""
+"""Random openings in a row without a new position, after which we take it that there are no more."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Opening:
 
 
 def random_openings(game: Game, count: int, plies: int, seed: int, start: str = "") -> list[Opening]:
-    """Up to `count` random legal lines of `plies` moves to distinct positions in which the game goes on.
+    """Up to `count` openings of `plies` random moves, to distinct positions in which the game goes on.
 
-    The same seed gives the same openings, and fewer of them the first ones. Fewer come back where the game
-    has no more (Connect Four after one ply: 7).
+    The same seed gives the same openings in the same order, whatever `count` is. Fewer come back where the
+    game has no more (Connect Four after one ply: 7).
     """
     rng = np.random.default_rng([seed, plies])
     seen: set[bytes] = set()
@@ -76,8 +76,8 @@ def book_openings(game: Game) -> list[Opening]:
 def openings_from_file(game: Game, path: Path) -> list[Opening]:
     """One opening a line: a start position (chess: FEN or EPD), or moves from the usual start.
 
-    A line whose first word has a `/` in it is a position, and moves may follow a `|`. Empty lines and what
-    follows `#` are left out. Fatal(BAD_DATA) names the line that cannot be read.
+    A line whose first word contains `/` is a position; after it, `|` and moves may follow. Empty lines and
+    comments (`#`) are skipped. Fatal(BAD_DATA) names the line that cannot be read.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -108,7 +108,7 @@ def _opening_of(game: Game, text: str, name: str) -> Opening:
 def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Opening]:
     """`count` openings from `source`: auto, start, book, random[:PLIES] or a file; repeated if too few.
 
-    auto is the built-in book followed by random lines. Fatal(CONFIG) if there are none.
+    auto: the built-in book, then random moves. Fatal(CONFIG) if there are none.
     """
     kind, _, plies = source.partition(":")
     if kind == "start":
@@ -130,5 +130,5 @@ def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Ope
 
 
 def usual_plies(game: Game) -> int:
-    """So few that the game is open after them."""
+    """Plies of a random opening after which the game is still undecided."""
     return min(RANDOM_PLIES, game.max_plies // 4)

@@ -1,4 +1,4 @@
-"""What a match, a ladder or a test asks of a player: network, alpha-beta, solver, UCI engine."""
+"""The interface of all players: networks, alpha-beta, solvers, UCI engines."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Choice:
 
     action: int
     value: float | None = None
-    """For the side to move, in [-1, 1], if the player has an opinion."""
+    """For the side to move, in [-1, 1]; None if the player gives none."""
     simulations: int = 0
-    """Positions looked at, if it counts them."""
+    """Positions searched; 0 if the player does not count them."""
 
 
 class PlayerFailed(Exception):
-    """The player cannot go on in this game (engine crashed, hung, or answered nonsense): the game is lost."""
+    """The player cannot go on (engine crashed, hung, or answered nonsense) and has lost the game."""
 
 
 class Seat(Protocol):
@@ -50,9 +50,9 @@ class Player(Protocol):
     name: str
 
     async def sit_down(self, seed: int) -> Seat:
-        """Begin a game; what is random in it draws from `seed`."""
+        """Begin a game. All its random choices follow from `seed`."""
         ...
 
     async def close(self) -> None:
-        """Give back processes and threads."""
+        """End its processes and threads."""
         ...

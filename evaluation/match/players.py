@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evaluation.match.kinds import KINDS
+from evaluation.match.command import KINDS
 from evaluation.match.player import Player
 from games.knowledge import knowledge_of
 from games.spec import Game
@@ -38,7 +38,7 @@ NETS = Nets()
 def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0) -> Player:
     """The player that `spec` describes (see KINDS), named by it.
 
-    Fatal(CONFIG) for a spec that means nothing, an engine that is not there, or a kind that does not know
+    Fatal(CONFIG) for a spec that means nothing, an engine that is not installed, or a kind that cannot play
     the game; Fatal(BAD_DATA) for a weights file that cannot be used.
     """
     kind, _, rest = spec.partition(":")
@@ -59,6 +59,7 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0)
         "rollouts": lambda: _thinking(spec, rest, game),
         "solver": lambda: _truth(spec, game),
         "tablebase": lambda: _truth(spec, game),
+        "blend": lambda: _blend(spec, rest, game, device, threads),
     }
     if kind not in makers:
         listed = "\n  ".join(KINDS)
@@ -67,7 +68,7 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0)
 
 
 def _searching(spec: str, file: str, how: str, game: Game, device: str, threads: int) -> Player:
-    """`how`: N or N/SEARCH, see `engine.search_choice`."""
+    """A network that searches. `how`: N or N/SEARCH, see `engine.search_choice`."""
     simulations, _, search = how.partition("/")
     count = _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000)
     return _net_player(file, count, game, device, threads, search)
@@ -97,9 +98,20 @@ def _thinking(spec: str, rest: str, game: Game) -> Player:
 
 
 def _truth(spec: str, game: Game) -> Player:
-    from evaluation.match.truth_players import TruthPlayer, solver_think, tablebase_think
+    from evaluation.match.search_players import ThinkingPlayer
+    from evaluation.match.truth_players import solver_think, tablebase_think
 
-    return TruthPlayer(spec, solver_think(game) if spec == "solver" else tablebase_think(game))
+    think = solver_think(game) if spec == "solver" else tablebase_think(game)
+    return ThinkingPlayer(spec, think, alone=True)
+
+
+def _blend(spec: str, rest: str, game: Game, device: str, threads: int) -> Player:
+    from evaluation.match.search_players import Blend
+
+    inner, _, percent = rest.rpartition(":")
+    if not percent.isdecimal() or not 0 < int(percent) < 100 or not inner:
+        raise Fatal(f"{spec!r}: write blend:SPEC:PERCENT with a percentage from 1 to 99", Exit.CONFIG)
+    return Blend(spec, make_player(inner, game, device=device, threads=threads), int(percent) / 100)
 
 
 def _uci_player(spec: str, rest: str, game: Game) -> Player:

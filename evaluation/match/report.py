@@ -1,4 +1,4 @@
-"""What a match came to: counts, Elo, reasons, as data and as a table. Pure."""
+"""The result of a match: counts, Elo, reasons, as data and as a table. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evaluation.match.sprt import Sprt
 
 @dataclass(frozen=True)
 class Report:
-    """A match between A and B, seen from A."""
+    """The result of a match between A and B; wins are A's."""
 
     a: str
     b: str
@@ -28,10 +28,10 @@ class Report:
     pentanomial: tuple[int, ...]
     """Pairs in which A scored 0, 1/2, 1, 3/2, 2 points."""
     distinct: int
-    """Games that differ in start, moves or who moved first; fewer than `games`: the rest are repetitions."""
+    """Games that differ in start, moves or first player. The others are repetitions."""
     reasons: dict[str, int]
     failures: dict[str, int]
-    """Games lost by failing or on time, by player."""
+    """Games lost by a failure or on time, by player."""
     mean_plies: float
     elo: EloEstimate | None
     """None before the first pair is complete."""
@@ -39,11 +39,11 @@ class Report:
     llr: float
     """Log likelihood ratio of the SPRT."""
     verdict: str
-    """H0, H1, or "" if there is none."""
+    """H0, H1, or "" while there is none."""
 
 
 def report(a: str, b: str, games: Sequence[PlayedGame], sprt: Sprt | None = None) -> Report:
-    """Count games in which 2i and 2i+1 are a pair; an odd last one counts in all but Elo and SPRT."""
+    """Count games. Games 2i and 2i+1 are a pair; an odd last game does not count in Elo and SPRT."""
     outcomes = [game.outcome_for_a for game in games]
     counts = pair_counts(outcomes[: len(outcomes) // 2 * 2])
     paired = sum(counts) > 0
@@ -83,7 +83,7 @@ def progress(now: Report, planned: int) -> str:
 
 
 def elo_text(elo: EloEstimate) -> str:
-    """`+12.3 +- 4.5`, or with the interval's ends where they are not symmetric enough to say so."""
+    """`+12.3 +- 4.5 [+7.8, +16.8]`; without the `+-` where an end of the interval is infinite."""
     if math.isfinite(elo.elo_low) and math.isfinite(elo.elo_high):
         return f"{elo.elo:+.1f} +- {elo.error:.1f} [{elo.elo_low:+.1f}, {elo.elo_high:+.1f}]"
     return f"{elo.elo:+.1f} [{elo.elo_low:+.1f}, {elo.elo_high:+.1f}]"

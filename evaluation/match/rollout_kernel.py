@@ -1,8 +1,8 @@
-"""Monte-Carlo tree search with random playouts (UCT), compiled once per game by `evaluation.match.compiled`.
+"""Monte-Carlo tree search with random playouts (UCT), compiled once a game (`search_players.kernels_for`).
 
 Each simulation adds one node, plays at random from it to the end of the game (the ply cap is a draw), and
-backs the result up, to each edge as the side that moves there sees it. A child never visited comes first,
-then UCB1 (Kocsis and Szepesvari 2006): `Q + C sqrt(ln N / n)` with Q in [-1, 1] and C = 1.4. Random numbers
+backs the result up, on each edge for the side that moves there. Unvisited children come first, then
+UCB1 (Kocsis and Szepesvari 2006): `Q + C sqrt(ln N / n)` with Q in [-1, 1] and C = 1.4. Random numbers
 are xorshift64* on `seed: uint64[1]`, so a seed gives one game.
 """
 

@@ -39,7 +39,7 @@ class MatchSettings:
     """0: the game's own cap."""
     adjudication: Adjudication = Adjudication()
     clock: ClockSettings | None = None
-    """None: no clock runs, and the games depend on the seed alone."""
+    """None: there is no clock, and the games depend on the seed alone."""
     seed: int = 0
 
 
@@ -55,15 +55,16 @@ class PlayedGame:
     """B moved first."""
     start: str
     actions: tuple[int, ...]
-    """All of them, the opening's too."""
+    """All actions, with those of the opening."""
     outcome: int
     """+1, 0 or -1 for the player who moved first."""
     reason: str
     """The rules' name, ply_cap, FAILURE, TIME, or adjudicated_win, adjudicated_draw, tablebase."""
     plies: int
     failed: str = ""
-    """Name of the player who failed or overstepped the time, and `detail` how."""
+    """Name of the player who failed or lost on time."""
     detail: str = ""
+    """How it failed."""
 
     @property
     def outcome_for_a(self) -> int:
@@ -98,10 +99,10 @@ async def play_match(
 ) -> list[PlayedGame]:
     """Play `2 * len(openings)` games; games 2i and 2i+1 are the pair of opening i.
 
-    `on_game` hears of each game as it ends. `until` is asked with the
-    games of the leading openings that are complete, in order, each time there are more of them; when it says
-    True the rest is cancelled and just those games are returned, so that neither the decision nor the result
-    depends on which games happen to end early. The players stay open: whoever made them closes them.
+    `on_game` is called with each game as it ends. `until` is called with all games up to the first opening
+    that is not complete, each time there are more of them. When it returns True the rest is cancelled and
+    those games are the result, so neither the decision nor the result depends on which games end early. The
+    caller closes the players.
     """
     match = _Match(game, (first, second), settings)
     jobs = iter(list(_jobs(openings, settings.seed)))
@@ -138,7 +139,7 @@ async def play_match(
 
 
 def _leading_pairs(played: dict[int, PlayedGame]) -> int:
-    """Number of games in the unbroken run of complete pairs from the first on."""
+    """Number of games before the first pair that is not complete."""
     count = 0
     while count in played and count + 1 in played:
         count += 2
@@ -153,7 +154,7 @@ def _jobs(openings: Sequence[Opening], seed: int) -> Iterator[_Job]:
 
 
 class _Lost(Exception):
-    """The side to move has lost the game by something else than a move."""
+    """The side to move has lost the game by a failure or on time."""
 
     def __init__(self, reason: str, side: int, detail: str) -> None:
         super().__init__(detail)
@@ -163,14 +164,14 @@ class _Lost(Exception):
 
 @dataclass(frozen=True)
 class _Match:
-    """What all games of a match have in common."""
+    """What all games of a match share."""
 
     game: Game
     players: tuple[Player, Player]
     settings: MatchSettings
 
     async def play(self, job: _Job) -> PlayedGame:
-        """One game; a player who fails has lost it."""
+        """Play one game. A player who fails loses it."""
         game_history = job.opening.game_history(self.game, self.settings.max_plies)
         order = (1, 0) if job.swapped else (0, 1)
         names = [self.players[one].name for one in order]
@@ -221,7 +222,7 @@ class _Match:
                 raise _Lost(FAILURE, side, str(error)) from error
 
     async def _choose(self, game_history: GameHistory, seat: Seat, side: int, left: list[float]) -> Choice:
-        """The move of the side to move, with its clock running. Raises _Lost."""
+        """Ask the side to move for its move and take the time from its clock. Raises _Lost."""
         settings = self.settings.clock
         clock = Clock(left[side], settings.increment, left[1 - side]) if settings else None
         began = time.monotonic()

@@ -1,27 +1,34 @@
-"""Players that think in jitted code: random, greedy, alpha-beta, rollouts, exhaustive search.
+"""Players without a network: random, greedy, alpha-beta, rollouts, and blends of a player with random moves.
 
-The longer ones run in one pool of threads, one per core: jitted code lets go of the interpreter lock.
+Their kernels are compiled for a game on first use and cached on disk. The slower ones run in one pool of
+threads, one a core: jitted code releases the interpreter lock.
 """
 # ruff: noqa: ARG002
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from types import SimpleNamespace
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from evaluation.match import alphabeta_kernel, greedy_kernel, rollout_kernel, stubs
 from evaluation.match.alphabeta_kernel import FRAME, INFINITE, QUIESCENCE, WIN, Stack
-from evaluation.match.compiled import kernels_for
-from evaluation.match.player import Choice, Clock, Seat
+from evaluation.match.player import Choice, Clock, Player, Seat
 from evaluation.match.rollout_kernel import Tree
+from games import get_game
 from games.game_history import GameHistory
+from games.jit import bind
+from games.knowledge import knowledge_of
 from games.spec import Game, Positions
+from games.stubs import bindings
 
 T = TypeVar("T")
 
@@ -29,6 +36,16 @@ Think = Callable[[GameHistory, np.random.Generator], Choice]
 
 VALUE_SCALE = 400.0
 """Heuristic units at which a player calls itself tanh(1) = 0.76 ahead; for adjudication only."""
+
+
+@cache
+def kernels_for(game_name: str) -> SimpleNamespace:
+    """`best_root`, `greedy_scores`, `run_rollouts` and all that they call, for one game."""
+    game = get_game(game_name)
+    heuristic = knowledge_of(game).heuristic
+    kernels = (alphabeta_kernel, greedy_kernel, rollout_kernel)
+    found = bind(kernels, {game.name: bindings(game), "heuristic": stubs.bindings(heuristic)})
+    return SimpleNamespace(**vars(found), evaluate=heuristic.evaluate, material=heuristic.material)
 
 
 @cache
@@ -42,51 +59,97 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 class ThinkingPlayer:
-    """A player whose every move is one call of `think(line, rng)`."""
+    """A player whose every move is one call of `think(game_history, rng)`.
 
-    def __init__(self, name: str, think: Think, *, threaded: bool = True) -> None:
+    `threaded`: in a thread of the pool. `alone`: one call at a time, for a `think` with a memory.
+    """
+
+    def __init__(self, name: str, think: Think, *, threaded: bool = True, alone: bool = False) -> None:
         self.name = name
         self._think = think
         self._threaded = threaded
+        self._turn: contextlib.AbstractAsyncContextManager[None] = (
+            asyncio.Lock() if alone else contextlib.nullcontext()
+        )
 
     async def sit_down(self, seed: int) -> Seat:
-        return ThinkingSeat(self._think, np.random.default_rng(seed), self._threaded)
+        return ThinkingSeat(self, np.random.default_rng(seed))
+
+    async def think(self, game_history: GameHistory, rng: np.random.Generator) -> Choice:
+        """The move to play; `rng` decides between equals."""
+        if not self._threaded:
+            return self._think(game_history, rng)
+        async with self._turn:
+            return await in_thread(lambda: self._think(game_history, rng))
 
     async def close(self) -> None:
-        """Nothing to give back: the threads are the process's."""
+        """The threads belong to the process."""
 
 
 class ThinkingSeat:
     """One game of a ThinkingPlayer."""
 
-    def __init__(self, think: Think, rng: np.random.Generator, threaded: bool) -> None:
-        self._think = think
+    def __init__(self, player: ThinkingPlayer, rng: np.random.Generator) -> None:
+        self._player = player
         self._rng = rng
-        self._threaded = threaded
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
-        if not self._threaded:
-            return self._think(game_history, self._rng)
-        return await in_thread(lambda: self._think(game_history, self._rng))
+        return await self._player.think(game_history, self._rng)
 
     async def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to close."""
+
+
+class Blend:
+    """Plays as `inner` with probability `share`, else any legal move.
+
+    Blends are stepping stones for ratings: in chess `greedy` beats `random` in 99 of 100 games, which says
+    little about how far apart they are.
+    """
+
+    def __init__(self, name: str, inner: Player, share: float) -> None:
+        self.name = name
+        self._inner = inner
+        self.share = share
+
+    async def sit_down(self, seed: int) -> Seat:
+        return BlendSeat(await self._inner.sit_down(seed), self.share, np.random.default_rng([seed, 1]))
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class BlendSeat:
+    """One game of a Blend."""
+
+    def __init__(self, inner: Seat, share: float, rng: np.random.Generator) -> None:
+        self._inner = inner
+        self._share = share
+        self._rng = rng
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+        if self._rng.random() < self._share:
+            return await self._inner.choose(game_history, clock)
+        return random_think(game_history, self._rng)
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 def random_think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
-    """A legal action by lot."""
+    """Any legal action."""
     return Choice(int(rng.choice(game_history.legal_actions())))
 
 
 def _with_room(game_history: GameHistory, plies: int) -> Positions:
-    """The line's positions with room for `plies` more, a copy."""
+    """A copy of the game's positions with room for `plies` more: uint64[ply + 1 + plies, state_words]."""
     buffer = np.zeros((game_history.ply + 1 + plies, game_history.game.state_words), np.uint64)
     buffer[: game_history.ply + 1] = game_history.states
     return buffer
 
 
 def greedy_think(game: Game) -> Think:
-    """Best after one ply, equals by lot (see `evaluation.match.greedy_kernel`)."""
+    """Best after one ply; a random one of equals (see `evaluation.match.greedy_kernel`)."""
     kernels = kernels_for(game.name)
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
@@ -104,7 +167,10 @@ def greedy_think(game: Game) -> Think:
 def alphabeta(
     game: Game, game_history: GameHistory, depth: int, root: npt.NDArray[np.uint16]
 ) -> tuple[int, int, int]:
-    """(best action of `root`, the first of equals; its value in the heuristic's units; positions seen)."""
+    """(best action, its value in the heuristic's units, positions seen).
+
+    `root` uint16[n]: the actions to choose from; ties go to the lowest index.
+    """
     kernels = kernels_for(game.name)
     depth = min(depth, game_history.max_plies - game_history.ply)
     rows = depth + QUIESCENCE + 2
@@ -122,7 +188,7 @@ def alphabeta(
 
 
 def alphabeta_think(game: Game, depth: int) -> Think:
-    """Best by a search `depth` plies deep plus quiescence; equals by lot."""
+    """Best by a search `depth` plies deep plus quiescence; a random one of equals."""
     kernels_for(game.name)
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:

@@ -10,22 +10,22 @@ from games.spec import State
 
 
 def evaluate(state: State) -> int:  # noqa: ARG001
-    """What alpha-beta takes a position for that it does not search on, for its side to move."""
+    """The value that alpha-beta gives a leaf, for its side to move. state  [state_words]"""
     raise _unbound()
 
 
 def material(state: State) -> int:  # noqa: ARG001
-    """What the greedy player counts, for the side to move."""
+    """The value that the greedy player gives a position, for the side to move. state  [state_words]"""
     raise _unbound()
 
 
 def order_score(state: State, action: int) -> int:  # noqa: ARG001
-    """Larger is searched first."""
+    """Actions with larger scores are searched first. state  [state_words]"""
     raise _unbound()
 
 
 def is_noisy(state: State, action: int) -> bool:  # noqa: ARG001
-    """Whether the quiescence search goes on with it."""
+    """Whether the quiescence search tries the action. state  [state_words]"""
     raise _unbound()
 
 
@@ -38,7 +38,7 @@ def _unbound() -> RuntimeError:
 
 
 def bindings(heuristic: Heuristic) -> list[tuple[Any, Any]]:
-    """What `games.jit.bind` needs to put `heuristic` in the place of these stubs."""
+    """Pairs (stub, function of `heuristic`) for `games.jit.bind`."""
     return [
         (evaluate, heuristic.evaluate),
         (material, heuristic.material),

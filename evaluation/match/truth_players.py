@@ -1,15 +1,13 @@
-"""Players that cannot err: by what the games know (`games.knowledge`), solvers and endgame tables."""
-# ruff: noqa: ARG002
+"""Perfect players: solvers and endgame tables, from the knowledge of the games (`games.knowledge`)."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import numpy as np
 
-from evaluation.match.player import Choice, Clock, PlayerFailed, Seat
-from evaluation.match.search_players import Think, alphabeta_think, in_thread
+from evaluation.match.player import Choice, PlayerFailed
+from evaluation.match.search_players import Think, alphabeta_think
 from games import GAME_NAMES, get_game
 from games.game_history import GameHistory
 from games.knowledge import Solution, knowledge_of
@@ -17,41 +15,11 @@ from games.spec import Game
 from runtime.exits import Exit, Fatal
 
 
-class TruthPlayer:
-    """One mind for all games at once: its memory is shared, so its moves are made one after the other."""
-
-    def __init__(self, name: str, think: Think) -> None:
-        self.name = name
-        self.think = think
-        self.lock = asyncio.Lock()
-
-    async def sit_down(self, seed: int) -> Seat:
-        return TruthSeat(self, np.random.default_rng(seed))
-
-    async def close(self) -> None:
-        """Nothing to give back."""
-
-
-class TruthSeat:
-    """One game of a TruthPlayer."""
-
-    def __init__(self, player: TruthPlayer, rng: np.random.Generator) -> None:
-        self._player = player
-        self._rng = rng
-
-    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
-        async with self._player.lock:
-            return await in_thread(lambda: self._player.think(game_history, self._rng))
-
-    async def close(self) -> None:
-        """Nothing to give back."""
-
-
 def solver_think(game: Game) -> Think:
-    """Any action that keeps the result of perfect play, by lot; where nothing is known, a shallow search.
+    """A random one of the actions that keep the result of perfect play; a shallow search where it is unknown.
 
-    Fails in a position that is not known if the game says that searching makes no sense there. Fatal(CONFIG)
-    for a game of which too little is solved.
+    Fails in an unknown position if the game says that searching makes no sense there. Fatal(CONFIG) for a
+    game of which too little is solved.
     """
     solution = knowledge_of(game).solution
     if solution is None or not solution.plays_whole_games:
@@ -73,7 +41,7 @@ def solver_think(game: Game) -> Think:
 def tablebase_think(game: Game) -> Think:
     """The quickest way to win, or the slowest to lose. Fails in a position that has no table.
 
-    Fatal(CONFIG) for a game of which nobody counts how long a win takes.
+    Fatal(CONFIG) for a game without tables that count the plies to the end.
     """
     table = table_of(game, "tablebase")
 
@@ -88,7 +56,7 @@ def tablebase_think(game: Game) -> Think:
 
 
 def table_of(game: Game, what: str) -> Solution:
-    """The game's solution, if it counts the plies to the end. Fatal(CONFIG) says that `what` needs one."""
+    """The game's solution, if it counts the plies to the end; else Fatal(CONFIG). `what` needs it."""
     solution = knowledge_of(game).solution
     if solution is None or not solution.counts_plies:
         have = _games_with(lambda one: one.counts_plies)
@@ -97,6 +65,6 @@ def table_of(game: Game, what: str) -> Solution:
 
 
 def _games_with(has_it: Callable[[Solution], bool]) -> str:
-    """The games whose solution has what is asked for."""
+    """The games whose solution fulfils `has_it`."""
     solutions = {name: knowledge_of(get_game(name)).solution for name in GAME_NAMES}
     return ", ".join(name for name, one in solutions.items() if one is not None and has_it(one))

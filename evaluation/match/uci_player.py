@@ -1,7 +1,7 @@
 """Any UCI engine as a player, through python-chess. One process per game in progress, kept for the next game.
 
-Whatever the engine does wrong (dies, says nothing, plays an illegal move) loses the game it is in; the
-process is killed and the next game gets a new one.
+An engine that fails (dies, does not answer, plays an illegal move) loses its game. Its process is killed, and
+the next game gets a new one.
 """
 # ruff: noqa: ARG002
 
@@ -22,18 +22,18 @@ from games.game_history import GameHistory
 from runtime.exits import Exit, Fatal
 
 START_SECONDS = 30.0
-"""An engine that has not said `uciok` and `readyok` by then is taken for dead."""
+"""An engine that has not said `uciok` and `readyok` after this time counts as dead."""
 GRACE_SECONDS = 5.0
-"""On top of `movetime` or of the clock before silence counts as a hang."""
+"""Time after `movetime` or the clock until an engine that does not answer counts as hung."""
 PATIENCE_SECONDS = 120.0
-"""For a move when neither says how long it may take; `timeout=` in the spec overrides all of this."""
+"""The same for a move without `movetime` and clock. `timeout=` in the spec overrides both."""
 
 Engine = tuple[asyncio.SubprocessTransport, chess.engine.UciProtocol]
 
 
 @dataclass(frozen=True)
 class UciSpec:
-    """What stands behind `uci:`: COMMAND[?nodes=..&depth=..&movetime=..&timeout=..&Option Name=value]."""
+    """The text behind `uci:`: COMMAND[?nodes=..&depth=..&movetime=..&timeout=..&Option Name=value]."""
 
     command: tuple[str, ...]
     nodes: int | None = None
@@ -46,7 +46,7 @@ class UciSpec:
 
 
 def parse_uci(text: str) -> UciSpec:
-    """The spec behind `uci:`. Fatal(CONFIG) if the program is not there or a number is none."""
+    """The spec behind `uci:`. Fatal(CONFIG) if the program is not installed or a number cannot be read."""
     command, _, query = text.partition("?")
     words = shlex.split(command)
     found = shutil.which(words[0]) if words else None
@@ -69,7 +69,7 @@ def parse_uci(text: str) -> UciSpec:
 
 
 class UciPlayer:
-    """Engines of one spec; as many processes as games at once."""
+    """Engines of one spec: a process for each game at once."""
 
     def __init__(self, name: str, spec: UciSpec) -> None:
         self.name = name
@@ -111,7 +111,7 @@ class UciPlayer:
         return transport, protocol
 
     def give_back(self, engine: Engine) -> None:
-        """The game is over and the engine is well."""
+        """The game is over and the engine may play another one."""
         self._idle.append(engine)
 
     async def close(self) -> None:
@@ -160,7 +160,7 @@ class UciSeat:
         return Choice(action, value, int(played.info.get("nodes", 0)))
 
     def _limit(self, clock: Clock | None, turn: chess.Color) -> tuple[chess.engine.Limit, float]:
-        """What the engine is told, and how long we wait for its move."""
+        """The engine's limit, and the seconds that we wait for its move."""
         spec = self._player.spec
         limit = chess.engine.Limit(nodes=spec.nodes, depth=spec.depth, time=spec.movetime)
         patience = PATIENCE_SECONDS if spec.movetime is None else spec.movetime + GRACE_SECONDS
@@ -175,7 +175,7 @@ class UciSeat:
         return limit, spec.timeout or patience
 
     def _drop(self) -> None:
-        """Kill an engine that has failed; the seat is without one from now on."""
+        """Kill the engine, which has failed. The seat has none from now on."""
         if self._engine is not None:
             kill(self._engine[0])
             self._engine = None
@@ -194,7 +194,7 @@ def kill(transport: asyncio.SubprocessTransport) -> None:
 
 
 def board_of(game_history: GameHistory) -> chess.Board:
-    """A chess line as python-chess's board with its whole past."""
+    """A chess game as a board of python-chess with all its moves."""
     board = chess.Board(game_history.start or chess.STARTING_FEN)
     for move in game_history.moves_text():
         board.push_uci(move)

@@ -1,19 +1,19 @@
-"""What was played, on disk: one JSON file that grows pairing by pairing and is always whole.
+"""The games played for ratings, on disk: one JSON file that grows pairing by pairing and is always whole.
 
-The games are the truth in it; ratings are found anew from them whenever it is read. A ladder that is
-stopped, or asked for more, plays only the games that are missing.
+Ratings are computed from the games whenever the file is read. A ladder that is stopped, or asked for more,
+plays only the games that are missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from evaluation.rating.bradley_terry import Fit, Score, fit, unconnected
+from evaluation.rating.bradley_terry import Fit, Rating, Score, fit, unconnected
 from runtime.exits import Exit, Fatal
 from runtime.runs import write_atomically
 
@@ -21,7 +21,7 @@ FORMAT = 1
 
 
 class Entrant(Struct, frozen=True, omit_defaults=True):
-    """A player that is rated. Two entrants of the same name are the same player, for good."""
+    """A player that is rated. Entrants of one name are one player, for good."""
 
     name: str
     label: str
@@ -29,7 +29,7 @@ class Entrant(Struct, frozen=True, omit_defaults=True):
     simulations: int = 0
     """Per move; 0 for players that do not count them."""
     step: int | None = None
-    """Training steps behind the weights; None for players that are no network."""
+    """Training steps behind the weights; None for a player without a network."""
     version: int | None = None
     games_before: int | None = None
     """Self-play games finished by older weights; None where there is no games.db."""
@@ -38,6 +38,13 @@ class Entrant(Struct, frozen=True, omit_defaults=True):
     sha256: str = ""
     search: str = "puct"
     """Of a network (`engine.search_choice`)."""
+
+
+class Rated(NamedTuple):
+    """A player and what it is worth."""
+
+    entrant: Entrant
+    rating: Rating
 
 
 class Pairing(Struct):
@@ -57,16 +64,16 @@ class _File(Struct):
     players: list[Entrant]
     pairings: list[Pairing]
     ratings: dict[str, dict[str, float]] = {}
-    """For whoever reads the file; never read back."""
+    """For people and reports; never read back."""
     settings: dict[str, Any] = {}
     format: int = FORMAT
 
 
 class Book:
-    """Players and pairings of one file. Nothing is written before `save`."""
+    """Players and pairings of one file. Only `save` writes."""
 
     def __init__(self, path: Path, game: str, settings: Mapping[str, Any]) -> None:
-        """`settings`: what must be the same for all games of the file (how openings are made).
+        """`settings`: those that all games of the file share (how openings are made).
 
         Raises Fatal(BAD_DATA) if the file cannot be read, is of another game or of other settings.
         """
@@ -98,7 +105,7 @@ class Book:
             self._pairings[_key(pairing.first, pairing.second)] = pairing
 
     def enter(self, entrants: Iterable[Entrant]) -> None:
-        """Make players known; those that are known already stay as they were entered first."""
+        """Add players; those that are there already stay as they are."""
         for entrant in entrants:
             self.players.setdefault(entrant.name, entrant)
 
@@ -108,7 +115,7 @@ class Book:
         return self._pairings.setdefault((low, high), Pairing(low, high))
 
     def add(self, score: Score, openings: int) -> None:
-        """Count games that were played, from `openings` new openings."""
+        """Add the games of `openings` new openings."""
         pairing = self.pairing(score.first, score.second)
         same = pairing.first == score.first
         pairing.wins += score.wins if same else score.losses
@@ -117,7 +124,7 @@ class Book:
         pairing.openings += openings
 
     def scores(self) -> list[Score]:
-        """All pairings that have games."""
+        """The results of all pairings that have games."""
         found = [Score(p.first, p.second, p.wins, p.draws, p.losses) for p in self._pairings.values()]
         return [score for score in found if score.games]
 
@@ -128,7 +135,7 @@ class Book:
         return fit([score for score in scores if not outside & {score.first, score.second}], anchors)
 
     def save(self, anchors: Mapping[str, float]) -> None:
-        """Write it all, with the ratings as they are now. Raises Fatal(DISK)."""
+        """Write the file, with the ratings of now. Raises Fatal(DISK)."""
         ratings = {
             name: {"elo": round(rating.elo, 1), "margin95": round(rating.margin, 1), "games": rating.games}
             for name, rating in self.fit(anchors).ratings.items()

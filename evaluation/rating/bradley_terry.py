@@ -19,14 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evaluation.match.elo import Z95
+
 Array = npt.NDArray[np.float64]
 
 PER_ELO = float(np.log(10.0) / 400.0)
 """Log odds of one Elo."""
 PRIOR_DRAWS = 0.5
 """Drawn games that each free player is given; half a game in 40 shrinks a difference by about 1 %."""
-QUANTILE = 1.959964
-"""Standard deviations on either side of a 95 % interval."""
 _STEPS = 200
 
 
@@ -61,7 +61,7 @@ class Rating:
 
 @dataclass(frozen=True)
 class Fit:
-    """All ratings, and how sure they are together."""
+    """All ratings, and their common uncertainty."""
 
     ratings: dict[str, Rating]
     free: list[str]
@@ -79,20 +79,15 @@ class Fit:
 
 
 class NotConnected(ValueError):
-    """Some players have no chain of games to an anchor, so nothing says where they stand."""
+    """Some players have no chain of games to an anchor, so they cannot be rated."""
 
     def __init__(self, names: list[str]) -> None:
         super().__init__(f"not connected to an anchor by games: {', '.join(names)}")
         self.names = names
 
 
-def expected(difference: float) -> float:
-    """Score in [0, 1] expected of a player who is `difference` Elo ahead."""
-    return float(1.0 / (1.0 + np.exp(-PER_ELO * difference)))
-
-
 def merged(scores: Iterable[Score]) -> list[Score]:
-    """One score a pair, in an order that does not depend on that of `scores`."""
+    """One score a pair, sorted by names."""
     totals: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for score in scores:
         if score.first == score.second:
@@ -152,15 +147,21 @@ def fit(scores: Iterable[Score], anchors: Mapping[str, float]) -> Fit:
 
 @dataclass(frozen=True)
 class _Problem:
-    """The likelihood of all pairs as arrays; `rows` are the players that may move."""
+    """The likelihood of all pairs as arrays. Its methods take `elo [players]`."""
 
     first: npt.NDArray[np.int64]
+    """[pairs] index of one player."""
     second: npt.NDArray[np.int64]
+    """[pairs] index of the other."""
     games: Array
+    """[pairs] games, with those of the prior."""
     points: Array
+    """[pairs] of the first player."""
     rows: npt.NDArray[np.int64]
+    """[free] indices of the players whose rating is to be found."""
 
     def likelihood(self, elo: Array) -> float:
+        """Logarithm of the likelihood."""
         odds = PER_ELO * (elo[self.first] - elo[self.second])
         return float(np.sum(self.points * odds - self.games * np.logaddexp(0.0, odds)))
 
@@ -188,7 +189,7 @@ class _Problem:
 
 
 def _with_prior(pairs: list[Score], free: set[str]) -> Array:
-    """[pairs] games with the prior's among them."""
+    """[pairs] games, with those of the prior."""
     played: Counter[str] = Counter()
     for score in pairs:
         played[score.first] += score.games
@@ -201,7 +202,8 @@ def _with_prior(pairs: list[Score], free: set[str]) -> Array:
 
 
 def _maximise(problem: _Problem, elo: Array) -> Array:
-    """Newton's method. The likelihood is concave; a step that does not raise it is halved."""
+    """Newton's method from `elo [players]`. The likelihood is concave; a step that does not raise it is
+    halved."""
     for _ in range(_STEPS if len(problem.rows) else 0):
         step = np.linalg.solve(problem.curvature(elo), problem.slope(elo))
         step *= min(1.0, 400.0 / max(float(np.abs(step).max()), 1e-12))
@@ -221,7 +223,7 @@ def _maximise(problem: _Problem, elo: Array) -> Array:
 def _ratings(
     names: list[str], elo: Array, free: list[str], covariance: Array, pairs: list[Score]
 ) -> dict[str, Rating]:
-    margins = dict(zip(free, QUANTILE * np.sqrt(np.diag(covariance)), strict=True))
+    margins = dict(zip(free, Z95 * np.sqrt(np.diag(covariance)), strict=True))
     games: Counter[str] = Counter()
     points: defaultdict[str, float] = defaultdict(float)
     for score in pairs:

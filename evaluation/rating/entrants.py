@@ -1,4 +1,9 @@
-"""Who is rated: the networks of a run at some number of simulations, and the anchors."""
+"""Who is rated: networks of a run at some number of simulations, and anchors, which never change.
+
+The anchors and their Elo stand with the game (`games.knowledge`). Their Elo was measured once
+(`evaluation.rating.calibrate`, docs/ratings.md) and is kept fixed: through a ladder's own few games, an
+interval that reached down to `random` would be hundreds of Elo wide.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +13,15 @@ from pathlib import Path
 
 from evaluation.rating.book import Entrant
 from evaluation.rating.points import Point
+from games.knowledge import knowledge_of
+from games.spec import Game
+from runtime.exits import Exit, Fatal
 from runtime.weights_files import short_hash
+
+ZERO = "random"
+"""The player whose rating is 0."""
+UNMEASURED = (ZERO, "greedy")
+"""Anchors of a game for which none were measured."""
 
 
 @dataclass(frozen=True)
@@ -19,11 +32,11 @@ class Candidate:
     spec: str
     """For `evaluation.match.players.make_player`."""
     file: Path | None = None
-    """Its weights, which the server may remove at any time."""
+    """Its weights. The server may remove them at any time."""
 
 
 class Gone(Exception):
-    """A weights file has been removed since the players were chosen: choose again."""
+    """A weights file was removed after the players were chosen: choose again."""
 
 
 def network(point: Point, simulations: int, search: str = "puct") -> Candidate:
@@ -49,6 +62,21 @@ def network(point: Point, simulations: int, search: str = "puct") -> Candidate:
 def anchor(spec: str) -> Candidate:
     """A player that never changes."""
     return Candidate(Entrant(name=spec, label=spec), spec)
+
+
+def anchors_of(chosen: str, game: Game) -> list[str]:
+    """Player specs from a list with commas, or the game's own; Fatal(CONFIG) unless `random` comes first."""
+    specs = [spec.strip() for spec in chosen.split(",") if spec.strip()]
+    found = list(dict.fromkeys(specs or knowledge_of(game).anchors or UNMEASURED))
+    if found[0] != ZERO:
+        raise Fatal(f"--anchors must begin with {ZERO!r}, the zero of the scale", Exit.CONFIG)
+    return found
+
+
+def fixed_ratings(specs: list[str], game: Game) -> dict[str, float]:
+    """Elo of those of `specs` that were measured; the others are rated along with the networks."""
+    known = {ZERO: 0.0, **knowledge_of(game).anchors}
+    return {spec: known[spec] for spec in specs if spec in known}
 
 
 def names_of(candidates: Iterable[Candidate]) -> list[str]:

@@ -1,98 +1,119 @@
-"""`azplay ladder RUN`: the networks of a run and some fixed players on one scale, Elo over training."""
+"""Players rated on one scale: the networks of a run over training, or one network over simulations a move.
+
+The second is the idea of AlphaZero's Figure 2, with simulations in the place of thinking time.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from evaluation.rating.rate_config import RateConfig, check, same_for_all
-from runtime import aio, config
-from runtime.exits import Exit, Fatal
-
-if TYPE_CHECKING:
-    from evaluation.rating.entrants import Candidate
-    from evaluation.rating.tournament import Goal
-
-EXAMPLES = (
-    "azplay ladder runs/chess-tiny                         # rate, print, draw; again: only what is missing",
-    "azplay ladder runs/chess-tiny --points 20 --games 200 --simulations 400 --device cuda:0",
-    "azplay ladder runs/chess-tiny --watch                 # beside the trainer, new weights as they come",
+from engine.search_choice import run_search, search_for, search_name
+from evaluation.rating import plots
+from evaluation.rating.book import Book, Entrant, Rated
+from evaluation.rating.commands import LadderConfig, RateConfig, ScalingConfig
+from evaluation.rating.entrants import (
+    Candidate,
+    Gone,
+    anchor,
+    anchors_of,
+    doublings,
+    fixed_ratings,
+    names_of,
+    network,
+    networks_at,
+    searches_of,
 )
+from evaluation.rating.matches import Matches
+from evaluation.rating.points import Point, head, open_run, points_of, thinned
+from evaluation.rating.tournament import Goal, chain_of, play_on
+from games import get_game
+from games.spec import Game
+from net.weights import BadWeights, read_meta
+from runtime.aio import Stop
+from runtime.exits import Exit, Fatal
+from runtime.text_table import aligned
+from runtime.weights_files import short_hash
+
+HEADINGS = ("player", "step", "games before", "hours", "Elo", "95 %", "games", "score")
 
 
-@dataclass(frozen=True)
-class LadderConfig(RateConfig):
-    """What is rated, and how well."""
+class Session:
+    """Rates players into one file of results. `matches.close` when done."""
 
-    simulations: int = 100
-    """Of each network, per move (AlphaZero's Figure 1: 1 second a move)."""
-    points: int = 12
-    """Networks of the run to rate: the first, the newest, an even spread between."""
-    watch: bool = False
-    """Go on with new weights as they come, until Ctrl-C."""
-    watch_seconds: float = 20.0
-    """Time between two looks into the folder of weights."""
+    def __init__(
+        self, game: Game, settings: RateConfig, file: Path, fixed: dict[str, float] | None = None
+    ) -> None:
+        """`fixed`: Elo of the players that keep theirs; not given: of all that were measured."""
+        specs = anchors_of(settings.anchors, game)
+        self.anchors = [anchor(spec) for spec in specs]
+        self.fixed = fixed_ratings(specs, game) if fixed is None else fixed
+        self.book = Book(file, game.name, settings.same_for_all())
+        self.matches = Matches(game, settings)
+        self._settings = settings
+
+    async def play(self, players: Sequence[Candidate], stop: Stop) -> None:
+        """Play the games that are missing. Raises Gone if a weights file was removed."""
+        stop.waits_for = "the pairing that is being played"
+        everyone = [*self.anchors, *players]
+        self.book.enter(one.entrant for one in everyone)
+        self.matches.expect(everyone)
+        settings = self._settings
+        goal = Goal(settings.games, settings.pairing_openings, len(self.matches.openings))
+        names = names_of(self.anchors), names_of(players)
+        play, is_over = self.matches.play, stop.finishing.is_set
+        await play_on(self.book, [*names[0], *names[1]], chain_of(*names), self.fixed, goal, play, is_over)
+
+    def report(self, networks: Sequence[Entrant]) -> tuple[list[Rated], list[Rated]]:
+        """Print a table of all that have a rating: (networks in the order given, fixed players)."""
+        ratings = self.book.fit(self.fixed).ratings
+        fixed = [player for player in self.book.players.values() if player.version is None]
+        found = [
+            [Rated(one, ratings[one.name]) for one in players if one.name in ratings]
+            for players in (networks, fixed)
+        ]
+        print(aligned([HEADINGS, *(_row(one) for players in found for one in players)]), flush=True)
+        return found[0], found[1]
+
+    def drawn(self, files: Sequence[Path]) -> None:
+        """Say where the results are."""
+        print(f"kept in {self.book.path}, drawn in {files[0]}", file=sys.stderr, flush=True)
 
 
-def main() -> int:
-    """Entry point of `azplay ladder`."""
-    from evaluation.rating.arguments import take_path
-
-    argv = sys.argv[1:]
-    path = take_path(argv, "RUN", "azplay ladder RUN: a run folder, for example runs/chess-tiny")
-    settings = config.load(
-        LadderConfig,
-        argv,
-        command="azplay ladder RUN",
-        examples=EXAMPLES,
-        description="Rates networks of a run against each other and against fixed players: Elo with 95 % "
-        "intervals over steps, games and hours. Results are kept in RUN/ratings.json; plots go to RUN/plots. "
-        "RUN: a run folder.",
-    )
-    check(settings)
-    for name, low, high in (("simulations", 1, 20_000), ("points", 2, 1000), ("watch_seconds", 0.1, 86_400)):
-        if not low <= getattr(settings, name) <= high:
-            raise Fatal(f"--{name.replace('_', '-')} must lie between {low} and {high}", Exit.CONFIG)
-    ladder = Ladder(Path(path), settings)
-    aio.run(ladder.run)
-    return int(Exit.OK)
+def _row(one: Rated) -> list[str]:
+    player, rating = one
+    return [
+        player.label,
+        "-" if player.step is None else f"{player.step:,}",
+        "-" if player.games_before is None else f"{player.games_before:,}",
+        "-" if player.hours is None else f"{player.hours:.2f}",
+        f"{rating.elo:.0f}",
+        f"± {rating.margin:.0f}" if rating.margin else "fixed",
+        f"{rating.games:,}",
+        f"{rating.points / rating.games:.1%}" if rating.games else "-",
+    ]
 
 
 class Ladder:
     """One run's ladder: who is on it, and the rounds of rating, printing and drawing."""
 
-    def __init__(self, path: Path, settings: LadderConfig) -> None:
-        from engine.search_choice import run_search
-        from evaluation.rating.anchors import anchors_of, fixed_ratings
-        from evaluation.rating.book import Book
-        from evaluation.rating.entrants import anchor
-        from evaluation.rating.matches import Matches
-        from evaluation.rating.points import open_run
-        from games import get_game
-
-        self._run = open_run(path)
+    def __init__(self, settings: LadderConfig) -> None:
+        self._run = open_run(settings.run)
         self._game = get_game(str(self._run.describe()["game"]))
         self._settings = settings
         self._search = run_search(self._run, settings.search, self._game)
-        specs = anchors_of(settings.anchors, self._game)
-        self._anchors = [anchor(spec) for spec in specs]
-        self._fixed = fixed_ratings(specs, self._game)
-        self._book = Book(self._run.path / "ratings.json", self._game.name, same_for_all(settings))
-        self._matches = Matches(self._game, settings)
+        self._session = Session(self._game, settings, self._run.path / "ratings.json")
 
-    async def run(self, stop: aio.Stop) -> None:
+    async def run(self, stop: Stop) -> None:
         """Rate once, or with --watch until a signal."""
-        from evaluation.rating.entrants import Gone
-
-        stop.waits_for = "the pairing that is being played"
         try:
             while True:
-                players = self._players()
+                players = self.players()
                 try:
-                    await self._rate(players, stop)
+                    await self._session.play(players, stop)
                 except Gone as gone:
                     print(f"{gone}: choosing again", file=sys.stderr)
                     continue
@@ -100,52 +121,20 @@ class Ladder:
                 if not self._settings.watch or await self._nothing_new(players, stop):
                     return
         finally:
-            await self._matches.close()
+            await self._session.matches.close()
 
-    def _players(self) -> list[Candidate]:
+    def players(self) -> list[Candidate]:
         """The networks to rate now, in the order of training."""
-        from evaluation.rating.entrants import names_of, network
-        from evaluation.rating.points import points_of, thinned
-
-        found, simulations, search = points_of(self._run), self._settings.simulations, self._search
-        played = {name for score in self._book.scores() for name in (score.first, score.second)}
-        rated = {
-            point.sha256 for point in found if network(point, simulations, search).entrant.name in played
-        }
-        chosen = thinned(found, self._settings.points, rated)
-        players = [network(point, simulations, search) for point in chosen]
-        print(f"rating {', '.join(names_of(players))}, search {search}", file=sys.stderr)
+        how = self._settings.simulations, self._search
+        found = points_of(self._run)
+        played = {name for score in self._session.book.scores() for name in (score.first, score.second)}
+        rated = {point.sha256 for point in found if network(point, *how).entrant.name in played}
+        players = [network(point, *how) for point in thinned(found, self._settings.points, rated)]
+        print(f"rating {', '.join(names_of(players))}, search {self._search}", file=sys.stderr)
         return players
 
-    async def _rate(self, players: list[Candidate], stop: aio.Stop) -> None:
-        from evaluation.rating.entrants import names_of
-        from evaluation.rating.plan import chain_of
-        from evaluation.rating.tournament import play_on
-
-        everyone = [*self._anchors, *players]
-        self._book.enter(one.entrant for one in everyone)
-        self._matches.expect(everyone)
-        chain = chain_of(names_of(self._anchors), names_of(players))
-        await play_on(
-            self._book,
-            names_of(everyone),
-            chain,
-            self._fixed,
-            self._goal(),
-            self._matches.play,
-            stop.finishing.is_set,
-        )
-
-    def _goal(self) -> Goal:
-        from evaluation.rating.tournament import Goal
-
-        settings = self._settings
-        return Goal(settings.games, settings.pairing_openings, len(self._matches.openings))
-
-    async def _nothing_new(self, players: list[Candidate], stop: aio.Stop) -> bool:
+    async def _nothing_new(self, players: list[Candidate], stop: Stop) -> bool:
         """Wait for newer weights than those of `players`. True when a signal came instead."""
-        from evaluation.rating.points import points_of
-
         newest = players[-1].entrant.sha256
         while not stop.finishing.is_set():
             if points_of(self._run)[-1].sha256 != newest:
@@ -157,19 +146,70 @@ class Ladder:
         return True
 
     def _report(self) -> None:
-        """Print the table and draw the figure of all that is rated at this number of simulations."""
-        from evaluation.rating.entrants import networks_at
-        from evaluation.rating.plots import draw_ladder
-        from evaluation.rating.report import anchor_lines, anchors_in, ladder_points, table
-
-        ratings = self._book.fit(self._fixed).ratings
-        networks = networks_at(self._book.players.values(), self._settings.simulations, self._search)
-        print(table([*networks, *anchors_in(self._book)], ratings), flush=True)
-        folder = Path(self._settings.out) if self._settings.out else self._run.path / "plots"
-        games = sum(score.games for score in self._book.scores())
-        per_move = f"{self._settings.simulations} simulations a move ({self._search})"
-        title = f"{self._run.name}: {self._game.name}, {per_move}, {games:,} rated games"
-        drawn = draw_ladder(
-            folder, title, ladder_points(networks, ratings), anchor_lines(self._book, ratings)
+        """Print the table and draw the figure of all networks rated at this number of simulations."""
+        settings, book = self._settings, self._session.book
+        networks = networks_at(book.players.values(), settings.simulations, self._search)
+        rated, fixed = self._session.report(networks)
+        games = sum(score.games for score in book.scores())
+        title = (
+            f"{self._run.name}: {self._game.name}, {settings.simulations} simulations a move "
+            f"({self._search}), {games:,} rated games"
         )
-        print(f"kept in {self._book.path}, drawn in {drawn[0]}", file=sys.stderr, flush=True)
+        folder = Path(settings.out) if settings.out else self._run.path / "plots"
+        self._session.drawn(plots.draw_ladder(folder, title, rated, fixed))
+
+
+class Scaling:
+    """One network at many numbers of simulations."""
+
+    def __init__(self, settings: ScalingConfig) -> None:
+        point, name, self._folder = find_network(settings.network)
+        game = get_game(name)
+        self._settings = settings
+        self._sha256 = point.sha256
+        self._search = search_name(search_for(settings.search, game, point.path))
+        self._title = (
+            f"{self._folder.name}: {name}, network v{point.version} (step {point.step:,}), {self._search}"
+        )
+        self._networks = [network(point, count, self._search) for count in doublings(settings.simulations)]
+        self._session = Session(game, settings, self._folder / "scaling.json")
+
+    async def run(self, stop: Stop) -> None:
+        """Play what is missing, print the table, draw the figure."""
+        try:
+            await self._session.play(self._networks, stop)
+        except Gone as gone:
+            raise Fatal(
+                f"{gone}; start again to rate the network that is newest now", Exit.TRY_AGAIN
+            ) from gone
+        finally:
+            await self._session.matches.close()
+        book = self._session.book
+        networks = searches_of(book.players.values(), self._sha256, self._search)
+        rated, fixed = self._session.report(networks)
+        names = {one.name for one in networks}
+        games = sum(score.games for score in book.scores() if names & {score.first, score.second})
+        title = f"{self._title}, {games:,} games of {len(rated)} searches"
+        folder = Path(self._settings.out) if self._settings.out else self._folder / "plots"
+        name = f"scaling-{short_hash(self._sha256)}"
+        self._session.drawn(plots.draw_scaling(folder, name, title, rated, fixed))
+
+
+def find_network(path: Path) -> tuple[Point, str, Path]:
+    """`(network, game, folder for the results)` of a run's newest weights, or of a weights file.
+
+    Raises Fatal(BAD_DATA) if `path` is neither.
+    """
+    if path.is_dir():
+        run = open_run(path)
+        return points_of(run)[-1], str(run.describe()["game"]), run.path
+    try:
+        meta = read_meta(head(path))
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    except (BadWeights, OSError) as error:
+        raise Fatal(f"{path} is neither a run folder nor a weights file: {error}", Exit.BAD_DATA) from error
+    full = path.resolve()
+    run_folder = full.parent.parent
+    is_of_run = full.parent.name == "weights" and (run_folder / "run.json").exists()
+    point = Point(full, meta.version, meta.step, None, 0.0, sha256)
+    return point, meta.game, run_folder if is_of_run else full.parent

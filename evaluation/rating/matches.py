@@ -1,4 +1,4 @@
-"""Plays pairings: opens players when they are needed, keeps the last few open, counts the results."""
+"""Plays pairings: loads players when they are needed, keeps the last few loaded, counts the results."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Iterable, Sequence
 
 from evaluation.match.openings import Opening, openings_for
 from evaluation.match.player import Player
+from evaluation.match.players import make_player
 from evaluation.match.runner import MatchSettings, PlayedGame, play_match
-from evaluation.rating.blend import rating_player
 from evaluation.rating.bradley_terry import Score
+from evaluation.rating.commands import RateConfig
 from evaluation.rating.entrants import Candidate, Gone
-from evaluation.rating.rate_config import RateConfig
 from games.spec import Game
 
 OPEN_PLAYERS = 8
-"""Players kept open, each with its network: loading one takes longer than many a pairing."""
+"""Players kept loaded, each with its network: loading one often takes longer than a pairing."""
 MOST_OPENINGS = 500
 """Openings that one pairing can use up; after 1000 games its own error is 10 Elo."""
 
 
 class Matches:
-    """The players of a tournament at their boards. `close` when done."""
+    """The matches of a tournament. `close` when done."""
 
     def __init__(self, game: Game, settings: RateConfig) -> None:
-        """Raises Fatal(CONFIG) if there are no such openings for the game."""
+        """Fatal(CONFIG) if the game has no such openings."""
         self.openings = all_openings(game, settings.openings, settings.seed)
         self._game = game
         self._settings = settings
@@ -32,13 +32,13 @@ class Matches:
         self._open: dict[str, Player] = {}
 
     def expect(self, candidates: Iterable[Candidate]) -> None:
-        """Who may be asked to play."""
+        """Set the players that `play` may be asked for."""
         self._candidates = {candidate.entrant.name: candidate for candidate in candidates}
 
     async def play(self, first: str, second: str, skip: int, count: int) -> Score:
         """Two games from each of `count` openings after the first `skip`.
 
-        Raises Gone when a weights file is not there any more, Fatal when a player cannot be made.
+        Raises Gone when a weights file was removed, Fatal when a player cannot be made.
         """
         players = await self._player(first), await self._player(second)
         openings = self.openings[skip : skip + count]
@@ -49,8 +49,8 @@ class Matches:
         )
         games = await play_match(self._game, *players, openings, settings)
         score = counted(first, second, games)
-        positions = f"{first} - {second}: +{score.wins} ={score.draws} -{score.losses}"
-        print(positions, *_failures(games), sep="\n  ", file=sys.stderr, flush=True)
+        result = f"{first} - {second}: +{score.wins} ={score.draws} -{score.losses}"
+        print(result, *_failures(games), sep="\n  ", file=sys.stderr, flush=True)
         return score
 
     async def _player(self, name: str) -> Player:
@@ -63,7 +63,7 @@ class Matches:
         while len(self._open) >= OPEN_PLAYERS:
             await self._open.pop(next(iter(self._open))).close()
         settings = self._settings
-        player = rating_player(candidate.spec, self._game, device=settings.device, threads=settings.threads)
+        player = make_player(candidate.spec, self._game, device=settings.device, threads=settings.threads)
         self._open[name] = player
         return player
 
@@ -73,8 +73,8 @@ class Matches:
 
 
 def all_openings(game: Game, source: str, seed: int) -> list[Opening]:
-    """Up to `MOST_OPENINGS` different openings, asked for in growing numbers: small games have few, and a
-    search for more than there are is long. The first ones are the same however many there are."""
+    """Up to `MOST_OPENINGS` different openings. It asks for more and more of them: small games have few, and
+    looking for more than there are takes long. The first ones are the same however many there are."""
     count, found = 10, distinct(openings_for(game, source, 10, seed))
     while len(found) == count < MOST_OPENINGS:
         count = min(2 * count, MOST_OPENINGS)
@@ -94,5 +94,5 @@ def counted(first: str, second: str, games: Sequence[PlayedGame]) -> Score:
 
 
 def _failures(games: Sequence[PlayedGame]) -> list[str]:
-    """What is worth knowing of games that were lost by failing; at most three lines."""
+    """How players failed: at most three lines."""
     return [f"{game.failed} lost by {game.reason}: {game.detail}" for game in games if game.failed][:3]

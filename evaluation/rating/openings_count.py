@@ -1,22 +1,25 @@
-"""Which opening a game has, and the share of each over training.
+"""Which opening a game of self-play has, and the share of each opening over training: table and figure.
 
-The game says which they are (`games.knowledge`). A game of self-play counts for an opening if it begins with
-just its moves (transpositions do not count), so none counts twice. Where none are named, first moves count.
+The game names its openings (`games.knowledge`). A game of self-play counts for an opening if it begins with
+the same moves in the same order. Where a game names none, each first move is an opening.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-import numpy as np
-
+from evaluation.match.elo import wilson
+from evaluation.rating.plots import BLUE, new_figure, save
 from games.game_history import GameHistory, replay
 from games.knowledge import knowledge_of
 from games.spec import Game
+from runtime.text_table import aligned
 
-WILSON = 1.959964
-"""Standard deviations of a 95 % interval."""
+COLUMNS = 4
+"""Panels in a row of the figure."""
+HEADINGS = ("opening", "games", "share", "95 %")
 
 
 @dataclass(frozen=True)
@@ -83,12 +86,47 @@ def _bin(group: list[int], versions: Mapping[int, Mapping[str | None, int]]) -> 
     return Bin(group[0], group[-1], total, counts)
 
 
-def wilson(count: int, games: int) -> tuple[float, float]:
-    """95 % interval of a share that was `count` of `games`, by Wilson's score; never outside [0, 1]."""
-    if not games:
-        return 0.0, 1.0
-    share, square = count / games, WILSON**2
-    middle = (share + square / (2 * games)) / (1 + square / games)
-    spread = share * (1 - share) / games + square / (4 * games**2)
-    half = WILSON * float(np.sqrt(spread)) / (1 + square / games)
-    return max(0.0, middle - half), min(1.0, middle + half)
+def table(bins: Sequence[Bin], names: Sequence[str]) -> str:
+    """Shares over the whole run, in its first and in its last bin, and the largest of any bin."""
+    total = sum(one.games for one in bins)
+    ends = [f"v{one.first_version}-{one.last_version}" for one in (bins[0], bins[-1])]
+    rows = [[*HEADINGS, *ends, "most"]]
+    for name in names:
+        count = sum(one.counts.get(name, 0) for one in bins)
+        low, high = wilson(count, total)
+        shares = [one.counts.get(name, 0) / one.games for one in bins]
+        cells = [f"{count:,}", f"{count / total:.2%}", f"{low:.2%} - {high:.2%}"]
+        rows.append([name, *cells, *(f"{share:.2%}" for share in (shares[0], shares[-1], max(shares)))])
+    named = sum(sum(one.counts.values()) for one in bins)
+    rows.append(["any other", f"{total - named:,}", f"{1 - named / total:.2%}", "", "", "", ""])
+    return aligned(rows)
+
+
+def draw_openings(folder: Path, title: str, bins: Sequence[Bin], names: Sequence[str]) -> list[Path]:
+    """A panel for each opening: its share of the games over training, with 95 % intervals.
+
+    Each panel has its own scale from 0, as shares differ by factors of a hundred.
+    """
+    rows = -(-len(names) // COLUMNS)
+    figure, panels = new_figure(rows, COLUMNS, (14, 1.2 + 2.5 * rows))
+    figure.suptitle(title)
+    middles = [one.middle for one in bins]
+    for index, panel in enumerate(panels.flat):
+        if index >= len(names):
+            panel.set_visible(False)
+            continue
+        counts = [one.counts.get(names[index], 0) for one in bins]
+        shares = [100 * count / one.games for count, one in zip(counts, bins, strict=True)]
+        limits = [wilson(count, one.games) for count, one in zip(counts, bins, strict=True)]
+        low, high = [100 * one[0] for one in limits], [100 * one[1] for one in limits]
+        panel.fill_between(middles, low, high, color=BLUE, alpha=0.2, linewidth=0, label="95 % interval")
+        panel.plot(middles, shares, color=BLUE, marker="o", markersize=3, label="share of the games")
+        panel.set_title(names[index], fontsize=10)
+        panel.grid(visible=True, color="#dddddd", linewidth=0.6)
+        panel.set_ylim(0, max(1.0, 1.05 * max(high)))
+        if index % COLUMNS == 0:
+            panel.set_ylabel("share of games [%]")
+        if index + COLUMNS >= len(names):
+            panel.set_xlabel("weights version at the first move")
+    panels[0][0].legend(loc="best", fontsize=8)
+    return save(figure, folder, "openings")

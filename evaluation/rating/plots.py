@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evaluation.rating.book import Rated
 from runtime.exits import Exit, Fatal
 
 if TYPE_CHECKING:
@@ -15,37 +15,6 @@ if TYPE_CHECKING:
 
 ELO = "Elo (random = 0)"
 BLUE, GREY = "#1f6fb2", "#666666"
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A rating to draw; the interval is `elo - margin .. elo + margin`."""
-
-    elo: float
-    margin: float
-
-
-@dataclass(frozen=True)
-class LadderPoint(Mark):
-    """A network on its way through training."""
-
-    step: int
-    games: int | None
-    hours: float | None
-
-
-@dataclass(frozen=True)
-class SearchPoint(Mark):
-    """A network at some number of simulations per move."""
-
-    simulations: int
-
-
-@dataclass(frozen=True)
-class AnchorLine(Mark):
-    """A player that does not learn, drawn as a level."""
-
-    name: str
 
 
 def new_figure(
@@ -92,91 +61,79 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     return written
 
 
-def draw_ladder(
-    folder: Path, title: str, points: Sequence[LadderPoint], anchors: Sequence[AnchorLine]
-) -> list[Path]:
+def draw_ladder(folder: Path, title: str, networks: Sequence[Rated], anchors: Sequence[Rated]) -> list[Path]:
     """Elo over training steps, self-play games and hours, side by side."""
     figure, panels = new_figure(1, 3, (15, 5.2), share_y=True)
     figure.suptitle(title)
     axes: list[tuple[str, list[float | None]]] = [
-        ("training steps", [point.step for point in points]),
-        ("self-play games", [point.games for point in points]),
-        ("hours since the run was made", [point.hours for point in points]),
+        ("training steps", [one.entrant.step for one in networks]),
+        ("self-play games", [one.entrant.games_before for one in networks]),
+        ("hours since the run was made", [one.entrant.hours for one in networks]),
     ]
     for axis, (label, values) in zip(panels[0], axes, strict=True):
-        known = [(x, point) for x, point in zip(values, points, strict=True) if x is not None]
-        _curve(axis, [x for x, _ in known], [point for _, point in known], "networks of the run")
+        known = [(x, one) for x, one in zip(values, networks, strict=True) if x is not None]
+        _curve(axis, [x for x, _ in known], [one for _, one in known], "networks of the run")
         axis.set_xlabel(label)
-        _levels(axis, in_sight(anchors, points), named=axis is panels[0][-1])
+        _levels(axis, in_sight(anchors, networks), named=axis is panels[0][-1])
     panels[0][0].set_ylabel(ELO)
     panels[0][0].legend(loc="best", fontsize=9)
     return save(figure, folder, "ladder")
 
 
 def draw_scaling(
-    folder: Path, name: str, title: str, points: Sequence[SearchPoint], anchors: Sequence[AnchorLine]
+    folder: Path, name: str, title: str, searches: Sequence[Rated], anchors: Sequence[Rated]
 ) -> list[Path]:
     """Elo over simulations per move, a doubling a grid line (the idea of AlphaZero's Figure 2)."""
     figure, panels = new_figure(1, 1, (8, 5.5))
     axis = panels[0][0]
     figure.suptitle(title)
-    _curve(axis, [point.simulations for point in points], points, "the network")
+    simulations = [one.entrant.simulations for one in searches]
+    _curve(axis, simulations, searches, "the network")
     axis.set_xscale("log", base=2)
-    axis.set_xticks([point.simulations for point in points])
-    axis.set_xticklabels([str(point.simulations) for point in points])
+    axis.set_xticks(simulations)
+    axis.set_xticklabels(list(map(str, simulations)))
     axis.minorticks_off()
     axis.set_xlabel("simulations per move (log scale)")
     axis.set_ylabel(ELO)
-    _levels(axis, in_sight(anchors, points))
+    _levels(axis, in_sight(anchors, searches))
     axis.legend(loc="best", fontsize=9)
     return save(figure, folder, name)
 
 
-def in_sight(anchors: Sequence[AnchorLine], marks: Sequence[Mark]) -> list[AnchorLine]:
-    """The anchors within the reach of `marks`, and the next below and above; the rest would squeeze them."""
-    low = min((mark.elo - mark.margin for mark in marks), default=0.0)
-    high = max((mark.elo + mark.margin for mark in marks), default=0.0)
-    below = max((anchor.elo for anchor in anchors if anchor.elo < low), default=low)
-    above = min((anchor.elo for anchor in anchors if anchor.elo > high), default=high)
-    return [anchor for anchor in anchors if below <= anchor.elo <= above]
+def in_sight(anchors: Sequence[Rated], networks: Sequence[Rated]) -> list[Rated]:
+    """The anchors between the lowest and the highest end of the networks' intervals, and the next one on
+    either side: more would squeeze the networks."""
+    low = min((one.elo - one.margin for _, one in networks), default=0.0)
+    high = max((one.elo + one.margin for _, one in networks), default=0.0)
+    below = max((one.elo for _, one in anchors if one.elo < low), default=low)
+    above = min((one.elo for _, one in anchors if one.elo > high), default=high)
+    return [anchor for anchor in anchors if below <= anchor.rating.elo <= above]
 
 
-def _curve(axis: Axes, values: Sequence[float], marks: Sequence[Mark], label: str) -> None:
+def _curve(axis: Axes, values: Sequence[float], rated: Sequence[Rated], label: str) -> None:
     """A line through the ratings, with bars and a band for the intervals."""
-    elo, margins = [mark.elo for mark in marks], [mark.margin for mark in marks]
+    elo, margins = [one.elo for _, one in rated], [one.margin for _, one in rated]
     low = [middle - margin for middle, margin in zip(elo, margins, strict=True)]
     high = [middle + margin for middle, margin in zip(elo, margins, strict=True)]
     axis.fill_between(values, low, high, color=BLUE, alpha=0.15, linewidth=0, label="95 % interval")
-    axis.errorbar(
-        values,
-        elo,
-        yerr=margins,
-        color=BLUE,
-        marker="o",
-        markersize=4,
-        capsize=2.5,
-        elinewidth=1,
-        label=label,
-    )
+    style: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4, "capsize": 2.5, "elinewidth": 1}
+    axis.errorbar(values, elo, yerr=margins, label=label, **style)
     axis.grid(visible=True, color="#dddddd", linewidth=0.6)
     axis.set_axisbelow(True)
 
 
-def _levels(axis: Axes, anchors: Sequence[AnchorLine], *, named: bool = True) -> None:
+def _levels(axis: Axes, anchors: Sequence[Rated], *, named: bool = True) -> None:
     """A dashed line for each anchor; its name right of the panel, moved up where names would overlap."""
-    low, high = axis.get_ylim()
-    low, high = (
-        min([low, *(anchor.elo for anchor in anchors)]),
-        max([high, *(anchor.elo for anchor in anchors)]),
-    )
+    elo = [*axis.get_ylim(), *(one.elo for _, one in anchors)]
+    low, high = min(elo), max(elo)
     room = 0.04 * (high - low)
     axis.set_ylim(low - room, high + room)
     taken = float("-inf")
-    for anchor in sorted(anchors, key=lambda one: one.elo):
-        axis.axhline(anchor.elo, color=GREY, linewidth=0.9, linestyle="--")
-        taken = max(anchor.elo, taken + room)
-        error = f" ± {anchor.margin:.0f}" if anchor.margin else ""
-        text = f"{anchor.name}: {anchor.elo:.0f}{error}"
+    for player, rating in sorted(anchors, key=lambda one: one.rating.elo):
+        axis.axhline(rating.elo, color=GREY, linewidth=0.9, linestyle="--")
+        taken = max(rating.elo, taken + room)
+        error = f" ± {rating.margin:.0f}" if rating.margin else ""
+        text = f"{player.name}: {rating.elo:.0f}{error}"
         if named:
             place = axis.get_yaxis_transform()
             axis.text(1.015, taken, text, transform=place, va="center", fontsize=8.5, color=GREY)

@@ -1,4 +1,4 @@
-"""The networks of a run as points on its way: which there are, which to rate, when each was made."""
+"""The networks of a run: which there are, when each was made, and which of them to rate."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from evaluation.rating.self_play import games_by_version
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from runtime.weights_files import hash_in_name
+from store.reader import StoreReader
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def open_run(path: Path) -> RunFolder:
 
 
 def points_of(run: RunFolder) -> list[Point]:
-    """All whole weights files of a run, oldest version first. A file that goes away meanwhile is left out.
+    """All whole weights files of a run, oldest version first. A file that is removed meanwhile is left out.
 
     Raises Fatal(BAD_DATA) when there is none.
     """
@@ -46,7 +46,7 @@ def points_of(run: RunFolder) -> list[Point]:
 
     about = run.describe()
     created = datetime.fromisoformat(str(about["created"])).timestamp()
-    games = games_by_version(run.games)
+    games = _games_by_version(run.games)
     found = []
     for path in run.weights.glob("*.safetensors"):
         try:
@@ -64,6 +64,14 @@ def points_of(run: RunFolder) -> list[Point]:
     return sorted(found, key=lambda point: (point.version, point.step))
 
 
+def _games_by_version(path: Path) -> dict[int, int] | None:
+    """Games by the newest weights version in them; None where there are no games yet."""
+    if not path.exists():
+        return None
+    rows = StoreReader(path).query("SELECT version_max, count(*) FROM games GROUP BY version_max")
+    return {int(version): int(games) for version, games in rows}
+
+
 def head(path: Path) -> bytes:
     """The part of a weights file that holds its metadata."""
     with path.open("rb") as file:
@@ -76,8 +84,8 @@ def head(path: Path) -> bytes:
 def thinned(points: Sequence[Point], room: int, rated: Collection[str] = ()) -> list[Point]:
     """At most `room` (at least 2) points: the first, the newest, and an even spread of steps between.
 
-    `rated`: hashes of those that have games already; they stay unless the spread is better by half, so
-    that a longer ladder is built on the shorter one.
+    `rated`: hashes of networks that have games already. They are preferred, unless another one makes the
+    spread better by half, so that a longer ladder is built on the shorter one.
     """
     left = list(points)
 

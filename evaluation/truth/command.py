@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from runtime import config
+from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ MOST_SIMULATIONS = 20_000
 @dataclass(frozen=True)
 class TruthConfig:
     """Errors of a network where the truth is known (all of tic-tac-toe, solved Connect Four positions, chess
-    endgames, ...). Beside it an untrained network with the same search, and random moves."""
+    endgames, ...), beside an untrained network with the same search and random moves."""
 
     network: Positional[Path]
     """A run folder (its newest network is taken) or a weights file."""
@@ -41,7 +42,7 @@ class TruthConfig:
     limit: int = 0
     """Positions per group; 0: all."""
     seed: int = 1
-    """Of the untrained network, and of positions that are drawn by lot."""
+    """Of the untrained network, and of positions that are chosen at random."""
     device: str = "cpu"
     """cpu or cuda:N."""
     threads: int = 0
@@ -52,14 +53,10 @@ class TruthConfig:
 
 def main() -> int:
     """Entry point. Returns the exit status."""
-    settings = config.load(
-        TruthConfig, command="azplay truth", examples=EXAMPLES, description=TruthConfig.__doc__ or ""
-    )
+    settings = load(TruthConfig, command="azplay truth", examples=EXAMPLES)
     simulations = simulations_from(settings.simulations)
-    for name in ("limit", "seed", "threads"):
-        if getattr(settings, name) < 0:
-            raise Fatal(f"--{name} must not be negative", Exit.CONFIG)
-    from evaluation.truth.target import weights_file
+    check_ranges(settings, limit=(0, math.inf), seed=(0, math.inf), threads=(0, math.inf))
+    from engine.nets import weights_file
     from runtime import aio
 
     weights = weights_file(settings.network)

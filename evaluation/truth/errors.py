@@ -1,4 +1,4 @@
-"""From the moves played to figures: how often a result was thrown away, by how much a mate was delayed."""
+"""How often moves throw a result away, and by how much they delay a mate."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from games.spec import Game, outcome_for_first_player
 
 @dataclass(frozen=True)
 class Errors:
-    """Over the rows of one group. Shares are of the rows that they are counted over."""
+    """Figures of the rows of one group."""
 
     group: str
     rows: int
     errors: float
-    """Rows in which the move does not keep the result."""
+    """Share of the rows in which the move does not keep the result."""
     matter: int
-    """Rows in which some legal move does not."""
+    """Rows in which some legal move does not keep the result."""
     errors_matter: float
-    """Errors as a share of those."""
+    """Share of errors in these rows."""
     longer: float | None
-    """Moves by which the moves that keep a won endgame delay the mate, on average; None elsewhere."""
+    """Moves by which a move that keeps a won endgame delays the mate, on average; None elsewhere."""
 
 
 def groups_of(rows: Sequence[Row]) -> list[str]:
-    """The groups in their order; more than one also get a sum."""
+    """The groups in their order, and "all" if there is more than one."""
     groups = list(dict.fromkeys(row.group for row in rows))
     return [*groups, "all"] if len(groups) > 1 else groups
 
 
 def count_errors(rows: Sequence[Row], played: Sequence[int], group: str) -> Errors:
-    """Figures of one group (or "all") for the actions played in the rows."""
+    """Figures of one group (or "all"). `played` has an action for each row."""
     pairs = [(row, a) for row, a in zip(rows, played, strict=True) if group in (row.group, "all")]
     wrong = [float(action not in row.keeps) for row, action in pairs]
     delays = [row.longer[action] / 2 for row, action in pairs if action in row.longer]
@@ -41,7 +41,7 @@ def count_errors(rows: Sequence[Row], played: Sequence[int], group: str) -> Erro
 
 
 def expected_errors(rows: Sequence[Row], group: str) -> Errors:
-    """What random moves are expected to get."""
+    """Expected figures of random moves."""
     chosen = [row for row in rows if group in (row.group, "all")]
     wrong = [1 - len(row.keeps) / row.legal for row in chosen]
     delays = [sum(row.longer.values()) / len(row.longer) / 2 for row in chosen if row.longer]
@@ -62,25 +62,26 @@ def _errors(group: str, rows: Sequence[Row], wrong: Sequence[float], delays: Seq
 
 @dataclass(frozen=True)
 class TreeResult:
-    """A player who always plays the same move in a position, against every reply there is."""
+    """All games of a player who always plays the same move in a position, against every reply."""
 
     lines: int
-    """Games there are."""
+    """Games in all."""
     won: int
     drawn: int
     lost: int
 
 
 def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> TreeResult:
-    """A game of few positions from its start against all replies, the player being first or second.
+    """Play a game of few positions from its start against all replies.
 
-    played  action in each position (the bytes of its state) in which it is the player's turn
+    `played`: the player's action in each position (the bytes of its state) of its turn. `first`: whether it
+    moves first.
     """
     player = 0 if first else 1
     counts: dict[bytes, tuple[int, int, int]] = {}
 
     def walk(game_history: GameHistory) -> tuple[int, int, int]:
-        """(won, drawn, lost) for the player, over all replies from here on."""
+        """(won, drawn, lost) games of the player from here on."""
         key = game_history.state.tobytes()
         if key not in counts:
             if game_history.end_reason() is not None:
@@ -99,7 +100,7 @@ def play_whole_tree(game: Game, played: Mapping[bytes, int], *, first: bool) -> 
 
 
 def _after(game_history: GameHistory, action: int) -> GameHistory:
-    """Another line that goes on from this one's position."""
+    """A game that begins at this position with `action`."""
     after = GameHistory(game_history.game, game_history.game.notation.state_to_text(game_history.state))
     after.play(action)
     return after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
-from runtime.config import load
+from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
 
 if TYPE_CHECKING:
@@ -28,15 +29,16 @@ class KnownConfig:
     prints checks against published figures."""
 
     game: Positional[str]
-    """Of which game; or all."""
+    """A game's name, as listed above, or all."""
     seed: int = 1
     """Of labelled positions. The same seed gives the same file."""
     per_phase: int = 300
     """Labelled positions of each phase of a game."""
     out: Path | None = None
-    """File of labelled positions to write, JSON lines; not given: check those that come with the program."""
+    """File of labelled positions to write, JSON lines. Without it, those that come with the program are
+    checked."""
     apart_from: Path | None = None
-    """A file of labelled positions, which, and mirror images of which, are not taken."""
+    """A file of labelled positions. Neither they nor their mirror images are taken."""
 
 
 class Checks:
@@ -46,7 +48,7 @@ class Checks:
         self.failed = 0
 
     def same(self, what: str, found: object, expected: object) -> None:
-        """One line: what it is, what came out, what is known."""
+        """Print what was checked, what was found, and what was expected."""
         right = found == expected
         self.failed += not right
         print(f"{'ok  ' if right else 'FAIL'} {what}: {found}" + ("" if right else f", expected {expected}"))
@@ -54,11 +56,8 @@ class Checks:
 
 def main() -> int:
     """Entry point. Returns the exit status."""
-    settings = load(
-        KnownConfig, command="azplay known", examples=EXAMPLES, description=KnownConfig.__doc__ or ""
-    )
-    if not 1 <= settings.per_phase <= 100_000 or settings.seed < 0:
-        raise Fatal("--per-phase must lie between 1 and 100000, --seed must not be negative", Exit.CONFIG)
+    settings = load(KnownConfig, command="azplay known", examples=EXAMPLES)
+    check_ranges(settings, per_phase=(1, 100_000), seed=(0, math.inf))
     from games.knowledge import BadTruth
 
     checks = Checks()
@@ -76,7 +75,7 @@ def main() -> int:
 
 
 def _solutions(name: str) -> list[Solution]:
-    """Those of one game, or of all that have some. Fatal(CONFIG)."""
+    """The solution of one game, or of all solved games. Fatal(CONFIG)."""
     from evaluation.truth.rows import solution_of
     from games import GAME_NAMES, get_game
     from games.knowledge import knowledge_of

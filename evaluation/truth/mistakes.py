@@ -1,12 +1,12 @@
-"""How right a run's own games are: the moves they played, and what the network was told to learn from them.
+"""Mistakes in a run's own games: in the moves they played, and in what the network learned from them.
 
-A network learns to expect what its own games say. Where they throw results away, outcomes are noise, and
-policy targets hold moves that lose: this tells how much of it there is, for games that can be solved.
+Where games throw results away, their outcomes are noise for the value head, and policy targets hold moves
+that lose. This counts how often that happens, for games that can be solved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,23 @@ from games.game_history import GameHistory
 from games.knowledge import Known, Solution
 from games.spec import Game, outcome_for_first_player
 from protocol.records import GameRecord
+from runtime.text_table import aligned
+
+FIGURES = {
+    "not top": "not_most_visited",
+    "outcome off": "outcome_off",
+    "search off": "search_off",
+    "it matters": "",
+    "played loses": "played_lose",
+    "top loses": "most_visited_lose",
+    "visits lose": "visits_lose",
+}
+"""Columns of the table, and the share that each shows (`it matters`: a count)."""
 
 
 @dataclass
 class Mistakes:
-    """Sums over the searched positions of one group; `shares` are what is told."""
+    """Sums over the searched positions of one group."""
 
     group: str
     positions: int = 0
@@ -32,7 +44,7 @@ class Mistakes:
     visits_lose: float = 0.0
 
     def shares(self) -> dict[str, float]:
-        """Means, 0..1. A value is off by 1 if it says won where the position is lost."""
+        """Means in [0, 1]. A value that says won where the position is lost is off by 1."""
         positions, matter = max(1, self.positions), max(1, self.matter)
         return {
             "not_most_visited": self.not_most_visited / positions,
@@ -45,15 +57,14 @@ class Mistakes:
 
 
 def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list[Mistakes]:
-    """One line a group, in the order of a game. Plies without a search count for nothing.
+    """Mistakes by group, in the order in which a game reaches them. Plies without a search do not count.
 
-    ValueError if a record breaks the rules of the game."""
+    ValueError if a record breaks the rules of the game.
+    """
     found: dict[str, Mistakes] = {}
     for record in records:
-        game_history, ends = (
-            GameHistory(game, record.start, record.max_plies),
-            np.cumsum(record.visited, dtype=np.int64),
-        )
+        game_history = GameHistory(game, record.start, record.max_plies)
+        ends = np.cumsum(record.visited, dtype=np.int64)
         for ply, action in enumerate(record.actions.tolist()):
             known = solution.probe(game_history.state) if record.visited[ply] else None
             if known is not None:
@@ -66,7 +77,7 @@ def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list
 
 
 def _add(mistakes: Mistakes, record: GameRecord, ply: int, here: slice, known: Known, side: int) -> None:
-    """Take in one position; `here` is where its visits lie, `side` who moves."""
+    """Count one position. `here`: the place of its visits in the record; `side`: who moves."""
     actions, visits = record.visit_actions[here], record.visits[here]
     played, most_visited = int(record.actions[ply]), int(actions[np.argmax(visits)])
     outcome = outcome_for_first_player(record.outcome, side)
@@ -80,3 +91,13 @@ def _add(mistakes: Mistakes, record: GameRecord, ply: int, here: slice, known: K
         mistakes.played_lose += played not in known.keeps
         mistakes.most_visited_lose += most_visited not in known.keeps
         mistakes.visits_lose += float(visits[loses].sum() / visits.sum())
+
+
+def to_text(found: Sequence[Mistakes]) -> str:
+    """A table with one line a group."""
+    rows = [["positions", "searched", *FIGURES]]
+    for one in found:
+        shares = one.shares()
+        cells = (f"{shares[name]:.1%}" if name else str(one.matter) for name in FIGURES.values())
+        rows.append([one.group, str(one.positions), *cells])
+    return aligned(rows)

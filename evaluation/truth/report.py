@@ -10,11 +10,16 @@ from typing import Any
 
 from evaluation.truth.errors import Errors, TreeResult
 from runtime.exits import Exit, Fatal
+from runtime.text_table import aligned
+
+HEADINGS = (
+    *("player", "moves by", "positions", "rows", "errors", "it matters", "errors there", "mate later by"),
+)
 
 
 @dataclass(frozen=True)
 class PlayerErrors:
-    """One line of figures per group for one player."""
+    """The errors of one player, by group."""
 
     player: str
     """The network's name, `untrained ...` or `random moves`."""
@@ -34,27 +39,21 @@ class PlayerErrors:
 
 
 def to_text(players: Sequence[PlayerErrors]) -> str:
-    """Aligned columns, one line a player and group."""
-    wide = max(18, *(len(player.search) for player in players))
-    lines = [
-        f"{'player':28} {'moves by':{wide}} {'positions':10} {'rows':>6} {'errors':>8} "
-        f"{'it matters':>10} {'errors':>8} {'mate later by':>14}"
-    ]
+    """A table with one line a player and group."""
+    rows: list[Sequence[str]] = [HEADINGS]
+    lines = []
     for player in players:
         for one in player.groups:
+            figures = [str(one.rows), f"{one.errors:.1%}", str(one.matter), f"{one.errors_matter:.1%}"]
             later = "" if one.longer is None else f"{one.longer:.2f} moves"
-            lines.append(
-                f"{player.player:28} {player.search:{wide}} {one.group:10} {one.rows:6} {one.errors:8.1%} "
-                f"{one.matter:10} {one.errors_matter:8.1%} {later:>14}"
-            )
-    for player in players:
+            rows.append([player.player, player.search, one.group, *figures, later])
         for side, tree in player.trees.items():
             verdict = "never loses" if tree.lost == 0 else f"loses {tree.lost} of {tree.lines} games"
             lines.append(
-                f"{player.player:28} {player.search:{wide}} as {side:6} player against all replies: "
-                f"{verdict} (won {tree.won}, drawn {tree.drawn})"
+                f"{player.player}, {player.search}, as {side} player against all replies: {verdict} "
+                f"(won {tree.won}, drawn {tree.drawn})"
             )
-    return "\n".join(lines)
+    return "\n".join([aligned(rows, left=3), *lines])
 
 
 def to_json(game: str, players: Sequence[PlayerErrors]) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def to_json(game: str, players: Sequence[PlayerErrors]) -> dict[str, Any]:
 
 
 def write_json(path: Path, figures: Mapping[str, Any]) -> None:
-    """Where `--json` says. Fatal(DISK)."""
+    """Write the file of `--json`. Fatal(DISK)."""
     try:
         path.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Positions whose truth is known, of any game of which some is (`games.knowledge`)."""
+"""Positions whose best moves are known (`games.knowledge`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime.exits import Exit, Fatal
 
 
 def solution_of(game: Game, instead: str) -> Solution:
-    """What is solved of a game. Fatal(CONFIG) for one of which nothing is; `instead`: what to do then."""
+    """The solved positions of a game. Fatal(CONFIG) if it has none; `instead` is said with it."""
     solution = knowledge_of(game).solution
     if solution is None:
         known = ", ".join(name for name in GAME_NAMES if knowledge_of(get_game(name)).solution is not None)
@@ -20,9 +20,9 @@ def solution_of(game: Game, instead: str) -> Solution:
 
 
 def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
-    """All rows for a game, or the first `limit` of each group; those that are drawn are drawn by `seed`.
+    """All rows of a game, or the first `limit` of each group; `seed` is for those chosen at random.
 
-    Fatal(CONFIG) for a game of which nothing is known.
+    Fatal(CONFIG) for a game without solved positions.
     """
     solution = solution_of(game, "measure its networks with azplay match or azplay ladder")
     rows = read_rows(lambda: solution.rows(seed, limit))
@@ -36,13 +36,13 @@ def rows_for(game: Game, seed: int = 1, limit: int = 0) -> list[Row]:
 
 
 def final_rows(game: Game) -> list[Row]:
-    """Rows for final judgements: others than `rows_for` gives, if the game has others."""
+    """Rows for final judgements: not those of `rows_for`, if the game has others."""
     solution = solution_of(game, "judge its networks by matches")
     return rows_for(game) if solution.final_rows is None else read_rows(solution.final_rows)
 
 
 def read_rows(rows: Callable[[], list[Row]]) -> list[Row]:
-    """What `rows` gives. Fatal(BAD_DATA) for a file that holds none."""
+    """`rows()`. Fatal(BAD_DATA) for a file that holds none."""
     try:
         return rows()
     except BadTruth as error:

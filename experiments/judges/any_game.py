@@ -1,5 +1,5 @@
-"""Any game: the run's networks against each other and players that never change, and on known positions if
-there are some. For games that have no judge of their own."""
+"""The judge of any game: matches of the run's networks against each other and against fixed players, and
+errors on known positions if the game has some."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from evaluation.match.openings import Opening, random_openings, usual_plies
 from evaluation.truth.report import PlayerErrors
 from evaluation.truth.rows import final_rows, rows_for
 from experiments import contest
-from experiments.errors import errors_of
+from experiments.contest import errors_of
 from experiments.measures import Judgement, Measure, share
 from experiments.recipe import Recipe
 from experiments.training import Snapshot, Trained
@@ -22,13 +22,13 @@ OPPONENTS = ("random", "rollouts:100")
 PAIRS, PAIRS_ON_THE_WAY = 50, 10
 """Openings of a match, each from both sides: at the end, and for networks before it."""
 CURVE_SEED, FINAL_SEED = 1, 2
-"""Of openings: who stops a run because its curve is good is judged on others."""
+"""Of openings. A run may be stopped because its curve is good, so it is judged on others."""
 ERRORS = "errors where it matters"
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
-    """The curve over all snapshots; at the end the last network, the untrained one and random moves, and the
-    last network against earlier ones."""
+    """Judge all snapshots for the curve; at the end the last network, the untrained one and random moves, and
+    the last network against earlier ones."""
     game, found = get_game(recipe.game), Judgement()
     has_truth = knowledge_of(game).solution is not None
     for snapshot in trained.snapshots:
@@ -47,8 +47,8 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
 
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """What the last network loses against the fixed players, and its errors on known positions if there are
-    any; the smaller, the better."""
+    """Points that the last network loses against the fixed players, and its errors on known positions if the
+    game has some. Smaller is better."""
     game, last = get_game(recipe.game), trained.snapshots[-1]
     player = _player(trained, recipe, last)
     scores = {one: match_score(game, player, one, final=False).value for one in OPPONENTS}
@@ -60,7 +60,7 @@ def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
 
 
 def openings_of(game: Game, *, final: bool) -> list[Opening]:
-    """Random ones, others at the end than on the way (in a small game some will be the same)."""
+    """Random openings; the final ones differ from those of the curve (in a small game some are the same)."""
     pairs, seed = (PAIRS, FINAL_SEED) if final else (PAIRS_ON_THE_WAY, CURVE_SEED)
     return random_openings(game, pairs, usual_plies(game), seed=seed)
 
@@ -71,7 +71,7 @@ def _player(trained: Trained, recipe: Recipe, snapshot: Snapshot) -> str:
 
 
 def match_score(game: Game, player: str, opponent: str, *, final: bool, label: str = "") -> Measure:
-    """Points a game of `player`, from both sides of every opening."""
+    """Points a game of `player`, which plays each opening from both sides."""
     played = contest.play(game, player, opponent, openings_of(game, final=final))
     return contest.score(f"score against {opponent}", label, played)
 
@@ -122,5 +122,5 @@ def _add_groups(found: Judgement, label: str, player: PlayerErrors) -> None:
 
 
 def _all_of(player: PlayerErrors) -> float:
-    """Errors where it matters over all positions: the last group is their sum."""
+    """Errors where it matters over all positions: the last group is "all"."""
     return player.groups[-1].errors_matter

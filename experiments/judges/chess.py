@@ -1,9 +1,11 @@
-"""Chess from nothing: simple opponents, won positions, and what the value knows of material."""
+"""Chess from nothing: matches against simple opponents, won positions, and how the value follows material."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,28 +14,29 @@ from engine.nets import LoadedNet, load_net
 from engine.search_choice import search_name
 from evaluation.match.openings import Opening, random_openings
 from evaluation.match.runner import PlayedGame
-from evaluation.truth.choosing import play_settings
+from evaluation.truth.measuring import play_settings
 from experiments import contest
 from experiments.measures import Judgement, Measure, share
 from experiments.recipe import Recipe
-from experiments.self_play_games import Span, spans
 from experiments.training import Trained
 from games.chess import GAME
 from games.chess.heuristic import material
 from games.game_history import GameHistory
 from games.spec import PLY_CAP
+from runtime.runs import RunFolder
 from search.evaluator import evaluate
 from search.leaf_batch import LeafBatch
 from search.tree import tree_for
+from store.reader import Range, StoreReader
+from store.rows import Stored
 
 PAIRS, PAIRS_ON_THE_WAY = 50, 10
 """Openings of a match, each from both sides: at the end, and for networks before it."""
 OPENING_PLIES = 4
 MAX_PLIES = 300
-"""Games as long as 150 moves of each are drawn: a mate that takes longer is none that one can rely on."""
+"""Games of 150 moves of each side are drawn: a mate that takes longer is not reliable."""
 CURVE_SEED, FINAL_SEED = 1, 2
-"""Of openings and positions. Who looks at the curve may stop a run that is good there; it is then judged on
-others."""
+"""Of openings and positions. A run may be stopped because its curve is good, so it is judged on others."""
 TARGETS = {"random": 0.97, "greedy": 0.65}
 OPPONENTS = (*TARGETS, "alphabeta:1", "alphabeta:2")
 MATES_TARGET = 0.80
@@ -41,17 +44,18 @@ DECISIVE_TARGET = 0.40
 CORRELATION_TARGET = 0.5
 QUEEN_TARGET = 0.90
 MATE = "checkmate"
+SPANS = 10
 QUEEN_UP = (
     "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
     "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
 )
 """One side without its queen; four random moves make the positions differ."""
 MATERIAL_GAMES, MATERIAL_EVERY = 40, 7
-"""Games between a random and a greedy player, and plies between two positions of one that are looked at."""
+"""Games between a random and a greedy player, and plies between two positions taken from one."""
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
-    """The last network in full, the untrained one and random moves beside it, snapshots by short matches."""
+    """Judge the last network, the untrained one and random moves in full, snapshots by short matches."""
     found = Judgement()
     how = recipe.in_matches, search_name(trained.search(recipe, GAME))
     first, last = trained.snapshots[0], trained.snapshots[-1]
@@ -102,7 +106,7 @@ def _short(player: str, opponent: str) -> float:
 
 
 def queen_up(player: str) -> tuple[int, int]:
-    """(games won, games) of `player` with a queen more than a random opponent."""
+    """(games won, games) of `player` with an extra queen against random moves."""
     rng = np.random.default_rng(11)
     openings: list[Opening] = []
     while len(openings) < PAIRS:
@@ -119,11 +123,11 @@ def queen_up(player: str) -> tuple[int, int]:
 
 
 LEAD = 800
-"""Centipawns: the queen is still worth having after the random moves."""
+"""Centipawns: after the random moves the extra queen must still be there."""
 
 
 def _lead(game_history: GameHistory) -> int:
-    """Material of the first player beyond the second's, centipawns."""
+    """Material of the first player less that of the second, centipawns."""
     value = int(material(game_history.state))
     return value if game_history.side_to_move == 0 else -value
 
@@ -134,7 +138,7 @@ def _is_ahead(game: PlayedGame) -> bool:
 
 
 def material_positions(seed: int) -> list[GameHistory]:
-    """Positions from games between a random and a greedy player: of every kind of material balance."""
+    """Positions of games between a random and a greedy player, with all kinds of material balance."""
     openings = random_openings(GAME, MATERIAL_GAMES // 2, OPENING_PLIES, seed=seed)
     lines = []
     for game in contest.play(GAME, "random", "greedy", openings, seed=seed):
@@ -169,6 +173,46 @@ async def _values(net: LoadedNet, lines: Sequence[GameHistory]) -> list[float]:
         return float(answer.values[0])
 
     return list(await asyncio.gather(*(one(game_history) for game_history in lines)))
+
+
+@dataclass(frozen=True)
+class Span:
+    """A tenth of a run's self-play games."""
+
+    minute: float
+    """Minute at which its last game came."""
+    games: int
+    decisive: float
+    """Share of games that somebody won."""
+    mean_plies: float
+    mates: float
+    """Share of games that ended by checkmate."""
+    capped: float
+    """Share of games that ended by the ply cap."""
+
+
+def spans(folder: RunFolder) -> list[Span]:
+    """A run's games from the usual start in SPANS equal parts, oldest first; fewer if there are few games.
+
+    Games from other starts, such as won endgames, are left out: they would raise the share of decisive games.
+    """
+    with closing(StoreReader(folder.games)) as reader:
+        games = [stored for stored, record in reader.sound(GAME, Range()) if record.start == ""]
+    size = max(1, -(-len(games) // SPANS))
+    began = games[0].received_at if games else 0.0
+    return [_span(games[first : first + size], began) for first in range(0, len(games), size)]
+
+
+def _span(games: list[Stored], began: float) -> Span:
+    count = len(games)
+    return Span(
+        minute=(games[-1].received_at - began) / 60,
+        games=count,
+        decisive=sum(game.outcome != 0 for game in games) / count,
+        mean_plies=sum(game.plies for game in games) / count,
+        mates=sum(game.reason == MATE for game in games) / count,
+        capped=sum(game.reason == PLY_CAP for game in games) / count,
+    )
 
 
 def _add_self_play(found: Judgement, parts: Sequence[Span]) -> None:

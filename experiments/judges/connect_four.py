@@ -1,6 +1,6 @@
 """Connect Four: positions labelled by a solver, and matches against alpha-beta and plain MCTS.
 
-The curve, and whoever tunes, look at one set of positions; the final judgement is on another one.
+The curve uses one set of positions, and so does tuning; the final judgement uses another one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from evaluation.match.openings import random_openings
 from evaluation.truth.report import PlayerErrors
 from evaluation.truth.rows import final_rows, rows_for
 from experiments import contest
-from experiments.errors import brief_errors, errors_of
+from experiments.contest import brief_errors, errors_of
 from experiments.measures import Judgement, mean_of, share
 from experiments.recipe import Recipe
 from experiments.training import Trained
@@ -28,7 +28,8 @@ RAW_TARGET = 0.20
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
-    """Errors of all snapshots; final ones and matches of the last one, the untrained one and random moves."""
+    """Judge all snapshots by errors; the last one, the untrained one and random moves by final positions and
+    matches."""
     found = Judgement()
     rows = rows_for(GAME)
     for snapshot in trained.snapshots:

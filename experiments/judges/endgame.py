@@ -7,7 +7,7 @@ from collections.abc import Callable
 from engine.search_choice import search_name
 from evaluation.match.openings import Opening
 from experiments import contest
-from experiments.errors import errors_of
+from experiments.contest import errors_of
 from experiments.measures import Judgement, Measure, mean_of, share
 from experiments.recipe import Recipe
 from experiments.training import Trained
@@ -23,11 +23,11 @@ TARGETS = {"KQK": (0.99, 2.0), "KRK": (0.97, 4.0)}
 MAX_PLIES = 100
 """50 moves of either side."""
 SEED, FINAL_SEED = 20_000, 30_000
-"""Of the positions of curves and tuning, and of those of the final judgement, which are others."""
+"""Of the positions of curves and tuning, and of those of the final judgement."""
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
-    """The ending is the one that self-play began at."""
+    """Judge all snapshots. The ending is the one that self-play starts from."""
     ending = recipe.server["self_play"]["start"]["generator"]
     rows = won_rows(ending, POSITIONS, SEED)
     final = won_rows(ending, POSITIONS, FINAL_SEED, apart_from=rows)
@@ -60,7 +60,7 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
 
 
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
-    """Mates within 50 moves, and moves that throw the win away without search and with it."""
+    """Share of mates within 50 moves, and of moves that throw the win away, without search and with it."""
     rows = won_rows(recipe.server["self_play"]["start"]["generator"], POSITIONS, SEED)
     search, file = trained.search(recipe, GAME), trained.path(trained.snapshots[-1])
     how = recipe.judge_simulations, search_name(search)
@@ -74,7 +74,7 @@ def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
 
 
 def conversions(player: str, rows: list[Row]) -> tuple[int, list[float]]:
-    """(positions mated, moves above the optimum for each of them) with the winning side to move."""
+    """(positions mated, moves above the optimum of each mate); `player` has the winning side."""
     openings = [Opening(row.start, row.start) for row in rows]
     played = contest.play(GAME, player, "tablebase", openings, max_plies=MAX_PLIES)
     above = []

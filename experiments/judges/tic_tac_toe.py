@@ -1,4 +1,4 @@
-"""Tic-tac-toe: every position there is, and every reply."""
+"""Tic-tac-toe: all positions, and whole games against all replies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from evaluation.truth.report import PlayerErrors
 from evaluation.truth.rows import rows_for
-from experiments.errors import brief_errors, errors_of
+from experiments.contest import brief_errors, errors_of
 from experiments.measures import Judgement, Measure
 from experiments.recipe import Recipe
 from experiments.training import Trained
@@ -18,7 +18,7 @@ PANEL = "share of all positions in which the move is an error"
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:
-    """The network at the end, the untrained one, random moves; the curve over all snapshots."""
+    """Judge all snapshots for the curve; the last one, the untrained one and random moves in full."""
     found = Judgement()
     rows = rows_for(GAME)
     for snapshot in trained.snapshots:

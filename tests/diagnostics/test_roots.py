@@ -10,7 +10,7 @@ import pytest
 
 from bench.random_games import random_game
 from diagnostics.roots import RootSums
-from diagnostics.variety import Variety
+from diagnostics.stretches import Variety
 from games import get_game
 from protocol.records import SEARCH_DIFFERS, GameRecord
 

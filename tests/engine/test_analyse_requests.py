@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.analysis.admission import Room, positions_in_flight
 from engine.analysis.requests import MAX_MOVES, BadRequest, Request, parse
-from engine.analysis.splitting import LineSplitter
+from engine.analysis.service import Room, positions_in_flight
+from engine.lines import LineSplitter
 
 
 def test_what_a_line_leaves_out_has_a_default() -> None:
@@ -87,6 +87,14 @@ def test_lines_are_the_same_however_the_stream_is_cut(parts: list[bytes], limit:
     if expected[-1] == b"":
         expected.pop()
     assert lines == [line if len(line) <= limit else None for line in expected]
+
+
+def test_a_line_without_end_takes_no_memory() -> None:
+    splitter = LineSplitter(100)
+    for _ in range(1000):
+        splitter.feed(b"x" * 90)
+    assert len(splitter._begun) <= 190
+    assert splitter.feed(b"\nuci\n") == [None, b"uci"]
 
 
 def test_room_is_bounded_in_positions_and_in_simulations_but_takes_one_of_any_size() -> None:

@@ -14,10 +14,10 @@ from analyse_runs import analysed, answered
 from changed_settings import self_play
 
 from bench.random_games import random_game
-from engine.analysis.pipes import CHUNK, CHUNKS_AHEAD, Input
 from engine.analysis.position import Analyst
 from engine.analysis.requests import Request
 from engine.analysis.service import Service
+from engine.lines import CHUNK, CHUNKS_AHEAD, Input
 from engine.nets import load_net
 from games import GAME_NAMES, get_game
 from games.game_history import GameHistory, replay

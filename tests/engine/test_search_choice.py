@@ -17,7 +17,7 @@ from evaluation.match.net_players import NetPlayer
 from evaluation.match.players import make_player
 from evaluation.rating.entrants import network, networks_at, searches_of
 from evaluation.rating.points import Point
-from evaluation.truth.choosing import chosen_actions
+from evaluation.truth.measuring import chosen_actions
 from evaluation.truth.rows import rows_for
 from games import get_game
 from games.game_history import GameHistory

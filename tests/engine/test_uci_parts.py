@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.uci.input import LineSplitter
 from engine.uci.options import SPECS, Options, Setup, announced, changed
 from engine.uci.position import Board
 from engine.uci.protocol import BadCommand, Go, Position, SetOption, Simple, parse
@@ -48,23 +47,6 @@ def test_lines_are_read_as_the_protocol_says(line, command):
 def test_a_line_that_means_nothing_is_refused_with_a_reason(line):
     with pytest.raises(BadCommand, match=r"\w+"):
         parse(line)
-
-
-@given(st.lists(st.binary(max_size=40)), st.integers(1, 30))
-def test_lines_come_out_the_same_however_the_bytes_are_cut(parts, longest):
-    data = b"".join(parts) + b"\n"
-    cut, whole = LineSplitter(longest), LineSplitter(longest)
-    in_parts = [line for part in [*parts, b"\n"] for line in cut.feed(part)]
-    assert in_parts == whole.feed(data)
-    assert all(line is None or len(line.encode()) <= 3 * longest for line in in_parts)
-
-
-def test_a_line_without_end_takes_no_memory():
-    splitter = LineSplitter(100)
-    for _ in range(1000):
-        splitter.feed(b"x" * 90)
-    assert len(splitter._rest) <= 190
-    assert splitter.feed(b"\nuci\n") == [None, "uci"]
 
 
 def test_every_option_is_announced_and_can_be_set_to_what_it_is():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from engine.uci.machine import Request
 from engine.uci.options import Options
 from engine.uci.thinker import PLANNED_SIMULATIONS, Thinker, Thinking
 from games import get_game
+from protocol.settings import changed
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
@@ -54,7 +54,7 @@ def test_every_selection_makes_the_simulations_asked_for_and_looks_only_at_moves
 
 @pytest.mark.parametrize("name", ["puct", "gumbel"])
 def test_with_one_leaf_in_flight_the_engine_plays_what_a_match_player_plays(name):
-    settings = resolve(replace(search_for(name, GAME), simulations=64), GAME)
+    settings = resolve(changed(search_for(name, GAME), {"search.simulations": 64}), GAME)
     tree = tree_for(GAME, settings, np.random.default_rng(0))
     tree.reset(GAME.notation.state_from_text(""))
     result = asyncio.run(search(tree, SearchPool(tree.forest, HashEvaluator())))

@@ -9,8 +9,7 @@ import numpy as np
 from changed_settings import self_play
 
 from engine.nets import load_net
-from evaluation.gate.match import Progress, play
-from evaluation.gate.openings import gate_openings
+from evaluation.gate import Progress, gate_openings, play
 from evaluation.match.net_players import NetPlayer
 from evaluation.match.openings import random_openings
 from evaluation.match.players import make_player

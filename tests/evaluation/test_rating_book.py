@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.rating.book import Book, Entrant
-from evaluation.rating.bradley_terry import Score, expected
-from evaluation.rating.plan import chain_of
-from evaluation.rating.plots import AnchorLine, Mark, in_sight
+from evaluation.match.elo import score_of_elo
+from evaluation.rating.book import Book, Entrant, Rated
+from evaluation.rating.bradley_terry import Rating, Score
+from evaluation.rating.plots import in_sight
 from evaluation.rating.points import Point, thinned
-from evaluation.rating.tournament import Goal, games_of, play_on
+from evaluation.rating.tournament import Goal, chain_of, games_of, play_on
 from runtime.exits import Exit, Fatal
 
 ZERO = {"random": 0.0}
@@ -31,7 +31,7 @@ class Simulated:
 
     async def play(self, first: str, second: str, skip: int, openings: int) -> Score:
         self.asked.append((first, second, skip, openings))
-        wins = int(self._rng.binomial(2 * openings, expected(STRENGTH[first] - STRENGTH[second])))
+        wins = int(self._rng.binomial(2 * openings, score_of_elo(STRENGTH[first] - STRENGTH[second])))
         return Score(first, second, wins, 0, 2 * openings - wins)
 
 
@@ -111,10 +111,14 @@ def test_a_failed_write_leaves_the_book_as_it_was(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "r").read_bytes() == before
 
 
+def rated(elo: float, margin: float) -> Rated:
+    return Rated(Entrant(f"a{elo}", "a"), Rating(elo, margin, 1, 0.5))
+
+
 def test_only_fixed_players_near_the_networks_are_drawn() -> None:
-    anchors = [AnchorLine(elo, 0, f"a{elo}") for elo in (0, 300, 500, 600, 1000, 2000)]
-    shown = in_sight(anchors, [Mark(480, 30), Mark(700, 40)])
-    assert [anchor.elo for anchor in shown] == [300, 500, 600, 1000]
+    anchors = [rated(elo, 0) for elo in (0, 300, 500, 600, 1000, 2000)]
+    shown = in_sight(anchors, [rated(480, 30), rated(700, 40)])
+    assert [anchor.rating.elo for anchor in shown] == [300, 500, 600, 1000]
 
 
 def points(steps: list[int]) -> list[Point]:

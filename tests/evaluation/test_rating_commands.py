@@ -16,17 +16,17 @@ from games_runs import entry
 
 from evaluation.match.openings import Opening
 from evaluation.match.player import Player
+from evaluation.match.players import make_player
+from evaluation.match.search_players import Blend
 from evaluation.rating import matches, plots
-from evaluation.rating.anchors import anchors_of, fixed_ratings
-from evaluation.rating.blend import Blend, rating_player
-from evaluation.rating.entrants import Gone, doublings
-from evaluation.rating.ladder import Ladder, LadderConfig
+from evaluation.rating.book import Rated
+from evaluation.rating.commands import LadderConfig, ScalingConfig
+from evaluation.rating.entrants import Gone, anchors_of, doublings, fixed_ratings
+from evaluation.rating.ladder import Ladder, Scaling, find_network
 from evaluation.rating.matches import distinct
 from evaluation.rating.openings import OpeningsConfig
-from evaluation.rating.openings import _report as report_openings
-from evaluation.rating.plots import LadderPoint
+from evaluation.rating.openings import report as report_openings
 from evaluation.rating.points import open_run, points_of
-from evaluation.rating.scaling import Scaling, ScalingConfig, find_network
 from games import GAME_NAMES, get_game
 from games.spec import Game
 from net.architectures.registry import build
@@ -108,9 +108,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks are replaced by players that need no loading."""
 
     def player(spec: str, game: Game, **_: object) -> Player:
-        return rating_player("blend:greedy:50" if spec.startswith("net:") else spec, game)
+        return make_player("blend:greedy:50" if spec.startswith("net:") else spec, game)
 
-    monkeypatch.setattr(matches, "rating_player", player)
+    monkeypatch.setattr(matches, "make_player", player)
 
 
 def test_points_know_the_games_and_hours_before_them(run: RunFolder) -> None:
@@ -128,8 +128,8 @@ def test_points_know_the_games_and_hours_before_them(run: RunFolder) -> None:
 def test_a_ladder_rates_draws_and_later_adds_only_what_is_missing(
     run: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings = LadderConfig(**FEW)
-    asyncio.run(Ladder(run.path, settings).run(Stop()))
+    settings = LadderConfig(run=run.path, **FEW)
+    asyncio.run(Ladder(settings).run(Stop()))
     first = capsys.readouterr()
     assert [line.split()[0] for line in first.out.splitlines()] == [
         "player",
@@ -142,12 +142,12 @@ def test_a_ladder_rates_draws_and_later_adds_only_what_is_missing(
     assert {path.name for path in (run.path / "plots").iterdir()} == {"ladder.png", "ladder.svg"}
     kept = json.loads((run.path / "ratings.json").read_bytes())
     assert sum(one["wins"] + one["draws"] + one["losses"] for one in kept["pairings"]) >= 6
-    asyncio.run(Ladder(run.path, settings).run(Stop()))
+    asyncio.run(Ladder(settings).run(Stop()))
     again = capsys.readouterr()
     assert again.out == first.out
     assert " - " not in again.err
     add_weights(run, 3)
-    asyncio.run(Ladder(run.path, settings).run(Stop()))
+    asyncio.run(Ladder(settings).run(Stop()))
     new = [line for line in capsys.readouterr().err.splitlines() if " - " in line]
     assert new
     assert all("v3-" in line for line in new)
@@ -159,8 +159,8 @@ def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(
 ) -> None:
     stop, rated = Stop(), []
 
-    def draw(folder: Path, title: str, points: list[LadderPoint], anchors: object) -> list[Path]:
-        rated.append([point.step for point in points])
+    def draw(folder: Path, title: str, rated_now: list[Rated], anchors: object) -> list[Path]:
+        rated.append([one.entrant.step for one in rated_now])
         if len(rated) == 1:
             add_weights(run, 3)
         else:
@@ -168,7 +168,7 @@ def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(
         return [folder]
 
     monkeypatch.setattr(plots, "draw_ladder", draw)
-    ladder = Ladder(run.path, LadderConfig(**FEW, watch=True, watch_seconds=0.1))
+    ladder = Ladder(LadderConfig(run=run.path, **FEW, watch=True, watch_seconds=0.1))
     asyncio.run(asyncio.wait_for(ladder.run(stop), 240))
     assert rated == [[0, 100, 200], [0, 100, 200, 300]]
 
@@ -176,11 +176,11 @@ def test_a_watching_ladder_rates_new_weights_and_ends_on_a_signal(
 @pytest.mark.usefixtures("quick")
 def test_weights_that_were_removed_are_noticed_before_they_play(run: RunFolder) -> None:
     async def choose_then_remove() -> None:
-        ladder = Ladder(run.path, LadderConfig(**FEW))
-        players = ladder._players()
+        ladder = Ladder(LadderConfig(run=run.path, **FEW))
+        players = ladder.players()
         assert players[0].file is not None
         players[0].file.unlink()
-        await ladder._rate(players, Stop())
+        await ladder._session.play(players, Stop())
 
     with pytest.raises(Gone, match="has been removed"):
         asyncio.run(choose_then_remove())
@@ -189,19 +189,19 @@ def test_weights_that_were_removed_are_noticed_before_they_play(run: RunFolder) 
 def test_scaling_rates_one_network_at_doubling_searches(
     run: RunFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asyncio.run(Scaling(run.path, ScalingConfig(**FEW | {"simulations": 3})).run(Stop()))
+    asyncio.run(Scaling(ScalingConfig(network=run.path, **FEW | {"simulations": 3})).run(Stop()))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[1:4]] == [["v2", "@1"], ["v2", "@2"], ["v2", "@3"]]
     assert len(list((run.path / "plots").glob("scaling-*.png"))) == 1
     newest = points_of(run)[-1]
     assert find_network(newest.path)[0].sha256.startswith(newest.sha256)
     assert find_network(newest.path)[2] == run.path.resolve()
-    asyncio.run(Scaling(newest.path, ScalingConfig(**FEW | {"simulations": 3})).run(Stop()))
+    asyncio.run(Scaling(ScalingConfig(network=newest.path, **FEW | {"simulations": 3})).run(Stop()))
     assert capsys.readouterr().out.splitlines()[:4] == lines[:4], "by the file it is the same network"
 
 
 def test_openings_reads_the_games_of_a_run(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    report_openings(run.path, OpeningsConfig(bins=2))
+    report_openings(OpeningsConfig(run.path, bins=2))
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:5] == ["first", "move", "1", "4", "66.67%"]
     assert lines[2].split()[:5] == ["first", "move", "2", "2", "33.33%"]
@@ -240,7 +240,7 @@ def test_a_blend_plays_another_players_move_in_its_share_of_moves() -> None:
     game_history = replay(GAME, "", ["1", "5", "2", "9"])
 
     async def wins(spec: str) -> float:
-        player = rating_player(spec, GAME)
+        player = make_player(spec, GAME)
         assert isinstance(player, Blend)
         seats = [await player.sit_down(seed) for seed in range(300)]
         return float(np.mean([(await seat.choose(game_history)).action == 2 for seat in seats]))
@@ -251,18 +251,18 @@ def test_a_blend_plays_another_players_move_in_its_share_of_moves() -> None:
 @pytest.mark.parametrize("spec", ["blend:greedy", "blend:greedy:0", "blend:50"])
 def test_a_blend_without_player_or_share_is_refused(spec: str) -> None:
     with pytest.raises(Fatal, match="blend:SPEC:PERCENT"):
-        rating_player(spec, GAME)
+        make_player(spec, GAME)
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["ladder"], Exit.USAGE, "RUN is missing"),
+        (["ladder"], Exit.USAGE, "PATH"),
         (["ladder", "no/such/run"], Exit.BAD_DATA, "is not a run folder"),
-        (["ladder", "x", "--points", "1"], Exit.CONFIG, "--points must lie between 2 and 1000"),
+        (["ladder", "x", "--points", "1"], Exit.CONFIG, "--points is 1, but must lie between 2 and 1000"),
         (["ladder", "x", "--games", "0"], Exit.CONFIG, "--games is 0"),
         (["scaling", "no.safetensors"], Exit.BAD_DATA, "neither a run folder nor a weights file"),
-        (["openings", "x", "--bins", "0"], Exit.CONFIG, "--bins must lie"),
+        (["openings", "x", "--bins", "0"], Exit.CONFIG, "--bins is 0, but must lie"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_its_own_status(

@@ -7,8 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from evaluation.rating.bradley_terry import NotConnected, Score, expected, fit, merged, unconnected
-from evaluation.rating.plan import chain_of, gain, next_pair
+from evaluation.match.elo import score_of_elo
+from evaluation.rating.bradley_terry import NotConnected, Score, fit, merged, unconnected
+from evaluation.rating.tournament import chain_of, gain, next_pair
 
 TRUE = {"random": 0.0, "a": 150.0, "b": 300.0, "c": 350.0, "d": 600.0, "e": -80.0}
 
@@ -19,7 +20,7 @@ def played(
     """Every pair plays `games` games; a share `draws` of the games that could be drawn is."""
     scores = []
     for first, second in combinations(truth, 2):
-        share = expected(truth[first] - truth[second])
+        share = score_of_elo(truth[first] - truth[second])
         drawn = 2 * draws * min(share, 1 - share)
         win, draw, loss = rng.multinomial(games, [share - drawn / 2, drawn, 1 - share - drawn / 2])
         scores.append(Score(first, second, int(win), int(draw), int(loss)))
@@ -53,7 +54,7 @@ def test_newton_finds_what_plain_gradient_ascent_finds() -> None:
         slope = dict.fromkeys(TRUE, 0.0)
         for s in scores:
             prior = sum(0.5 * s.games / total[name] for name in (s.first, s.second) if name not in anchors)
-            surplus = s.points + prior / 2 - (s.games + prior) * expected(elo[s.first] - elo[s.second])
+            surplus = s.points + prior / 2 - (s.games + prior) * score_of_elo(elo[s.first] - elo[s.second])
             slope[s.first] += surplus
             slope[s.second] -= surplus
         elo = {name: elo[name] + (0 if name in anchors else 8.0 * slope[name]) for name in TRUE}
@@ -109,7 +110,7 @@ def test_the_chain_is_played_first_then_players_of_nearby_ratings() -> None:
         pair = next_pair(names, chain, scores, {"random": 0.0}, 10)
         assert pair is not None
         first, second = pair
-        wins = int(rng.binomial(10, expected(truth[first] - truth[second])))
+        wins = int(rng.binomial(10, score_of_elo(truth[first] - truth[second])))
         scores.append(Score(first, second, wins, 0, 10 - wins))
     assert [(s.first, s.second) for s in scores[:4]] == chain
     games = {(s.first, s.second): s.games for s in merged(scores)}
@@ -121,7 +122,7 @@ def test_gain_is_what_the_sum_of_variances_loses() -> None:
     """Against a second fit with ten more games of just the expected score, up to the prior's share."""
     scores = [Score("a", "random", 600, 0, 400), Score("b", "a", 550, 0, 450)]
     before = fit(scores, {"random": 0.0})
-    share = expected(before.ratings["b"].elo)
+    share = score_of_elo(before.ratings["b"].elo)
     more = Score("b", "random", round(1000 * share), 0, 1000 - round(1000 * share))
     after = fit([*scores, more], {"random": 0.0})
     lost = float(np.trace(before.covariance) - np.trace(after.covariance))

@@ -14,13 +14,11 @@ import numpy as np
 import pytest
 from leaf_by_leaf import Answer, LeafByLeaf
 
-from engine.nets import LoadedNet
+from engine.nets import LoadedNet, weights_file
 from evaluation.truth import command, make
-from evaluation.truth.choosing import chosen_actions
 from evaluation.truth.errors import count_errors, expected_errors, groups_of
-from evaluation.truth.measuring import measure
+from evaluation.truth.measuring import chosen_actions, measure
 from evaluation.truth.rows import rows_for
-from evaluation.truth.target import weights_file
 from games import get_game
 from games.chess.truth import DRAWN_PAWN
 from games.knowledge import Row

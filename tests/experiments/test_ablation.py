@@ -14,7 +14,7 @@ import pytest
 from experiments import ablation
 from experiments import recipe as recipes
 from experiments.ablation_table import spread, table, values
-from experiments.judging import check_judge
+from experiments.judges import check_judge
 from runtime.config import flattened
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments import recipe as recipes
-from experiments.judging import JUDGES, check_judge
+from experiments.judges import JUDGES, check_judge
 from experiments.measures import Judgement, Measure, share
 from experiments.results import read_seeds, write_page, write_seed
-from experiments.toml_text import to_toml
 from experiments.training import Snapshot, Trained, command_of, minute_after
 from games import get_game
 from protocol.settings import SelfPlaySettings
 from runtime import config
+from runtime.config import to_toml
 from runtime.exits import Fatal
 from runtime.runs import RunFolder
 from search.settings import resolve

@@ -19,7 +19,7 @@ from diagnostics.roots import entropies
 from games import get_game
 from games.movers import Movers
 from report.bins import Bin, first_games, merged, read_bins
-from report.charts import calibration, speeds
+from report.game_charts import calibration, speeds
 from report.games.counting import count
 from report.history import STEP, read_history
 from report.sampling import Sampled, add, take_sample
@@ -47,8 +47,8 @@ def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
     for one, results in zip(bins, by_version.values(), strict=True):
         assert (one.games, one.outcomes, one.reasons) == (results.games, results.outcomes, results.reasons)
         lengths = sorted(record.plies for record in found if record.versions[0] == one.first)
-        assert one.percentile(0.5) == lengths[len(lengths) // 2 - 1]
-        assert (one.percentile(0.0), one.percentile(1.0)) == (lengths[0], lengths[-1])
+        assert one.percentile(50) == lengths[len(lengths) // 2 - 1]
+        assert (one.percentile(0), one.percentile(100)) == (lengths[0], lengths[-1])
 
 
 def test_an_old_game_that_comes_late_does_not_make_weights_older() -> None:
@@ -69,7 +69,7 @@ def test_a_sample_is_bounded_spread_and_survives_damage(tmp_path: Path) -> None:
     assert [one.games for one in few.bins] == [9, 10]
     assert few.damaged == all_games.damaged == 1
     assert [one.games for one in all_games.bins] == [59, 60]
-    assert [one.unique_openings for one in all_games.bins] == [1 / 59, 1 / 60]
+    assert [one.stretch.variety.unique(10) for one in all_games.bins] == [1 / 59, 1 / 60]
     assert [round(one.mean_age, 6) for one in all_games.bins] == [30.0, 29.5]
 
 
@@ -79,20 +79,19 @@ def test_sums_of_a_game_are_those_of_plain_loops() -> None:
     record = dataclasses.replace(record, outcome=-1)
     found, at = Sampled(), 0
     movers = np.random.default_rng(3).choice(np.array([-1, 1], np.int8), record.plies)
-    add(found, record, movers, 4)
+    add(found, record, movers)
     wanted = []
     for visited in record.visited.tolist():
         visits = record.visits[at : at + visited].tolist()
         wanted.append(-sum(n / sum(visits) * math.log(n / sum(visits)) for n in visits))
         at += visited
     assert entropies(record) == pytest.approx(wanted)
-    assert found.mean_entropy == pytest.approx(sum(wanted) / record.plies)
-    assert found.mean_visited == record.visited.sum() / record.plies
+    assert found.roots.means()["entropy"] == pytest.approx(sum(wanted) / record.plies)
+    assert found.roots.means()["moves"] == record.visited.sum() / record.plies
     outcomes = np.zeros(20, np.int64)
     for ply, value in enumerate(record.root_values.tolist()):
         outcomes[min(19, int((value + 1) * 10))] += -int(movers[ply])
     assert found.outcome_sums.tolist() == outcomes.tolist()
-    assert found.openings == {b"|" + record.actions[:4].tobytes()}
 
 
 def test_honest_values_lie_on_the_line() -> None:

@@ -1,6 +1,6 @@
-"""Standard input and output beside an event loop: a thread each, because both may block for ever.
+"""Lines of standard input and output beside an event loop: a thread for each, because both may block.
 
-The threads are daemons: a process that is told to end does not wait for who types or reads.
+The threads are daemons: a process that ends does not wait for the other side of a pipe.
 """
 
 from __future__ import annotations
@@ -10,16 +10,48 @@ import os
 import queue
 import threading
 
-from engine.analysis.splitting import Line, LineSplitter
+Line = bytes | None
+"""A line without its newline; None for one over the limit, which was thrown away."""
 
 CHUNK = 64 * 1024
 """Bytes read at once."""
 CHUNKS_AHEAD = 2
-"""Chunks read and not yet taken; then reading waits, and with it whoever writes."""
+"""Chunks read ahead. When they are not taken, reading waits, and so does the writer."""
+
+
+class LineSplitter:
+    """Cuts a stream at its newlines and never holds more than `limit` bytes of an unfinished line."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._begun = b""
+        self._too_long = False
+
+    def feed(self, data: bytes) -> list[Line]:
+        """The lines that `data` completes, without their newlines."""
+        *ended, begun = data.split(b"\n")
+        lines = [self._complete(part) for part in ended]
+        self._begin(begun)
+        return lines
+
+    def finish(self) -> list[Line]:
+        """The last line, if the stream ended without a newline."""
+        return [self._complete(b"")] if self._begun or self._too_long else []
+
+    def _begin(self, part: bytes) -> None:
+        self._begun += part
+        if len(self._begun) > self._limit:
+            self._begun, self._too_long = b"", True
+
+    def _complete(self, part: bytes) -> Line:
+        self._begin(part)
+        line = None if self._too_long else self._begun
+        self._begun, self._too_long = b"", False
+        return line
 
 
 class OutputClosed(Exception):
-    """Nobody reads our output any more."""
+    """The reader of our output has closed it."""
 
 
 class Input:
@@ -35,13 +67,13 @@ class Input:
         threading.Thread(target=self._read, name="stdin", daemon=True).start()
 
     async def lines(self) -> list[Line] | None:
-        """The next lines that came in together; None at the end of the stream, or after `end`."""
+        """The lines that came next, together; None at the end of the stream or after `end`."""
         lines = await self._chunks.get()
         self._room.release()
         return lines
 
     def end(self) -> None:
-        """Take no more: `lines` ends after what was read already. Call once."""
+        """Stop reading: `lines` ends after the chunks that were read. Call once."""
         self._chunks.put_nowait(None)
 
     def _read(self) -> None:
@@ -61,7 +93,7 @@ class Input:
                     self._loop.call_soon_threadsafe(self._chunks.put_nowait, None)
                     return
             except RuntimeError:
-                return  # the loop is closed: nobody wants more
+                return  # the loop is closed
 
 
 class Output:
@@ -74,7 +106,7 @@ class Output:
         threading.Thread(target=self._write, name="stdout", daemon=True).start()
 
     async def write(self, data: bytes) -> None:
-        """Returns when all is written. Raises OutputClosed."""
+        """Write all of `data`. Raises OutputClosed or another OSError."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._jobs.put_nowait((data, future))
         await future

@@ -1,4 +1,5 @@
-"""Which charts a report has, and what they are drawn from. A chart without data is left out."""
+"""Charts of a run's games: results, lengths, openings, searches, values, speed. A chart without data is left
+out."""
 
 from __future__ import annotations
 
@@ -8,20 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from diagnostics.roots import RootSums
 from report.bins import Bin, Binned
-from report.drawing import Chart, areas, chart, lines, over_bins
-from report.history import History
-from report.network import network_curves
-from report.roots import search_charts
+from report.drawing import Chart, areas, chart, curves, lines, over_bins
 from report.sampling import VALUE_BINS, Sample, Sampled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Curves = dict[str, tuple[list[float], list[float]]]
-"""Places and values by label."""
 VERSIONS = "weights version"
-STEPS = "training step"
 OUTCOME_COLOURS = ("#1f6fb2", "#b9b9b9", "#d9822b")
 SPANS = 30
 """Spans of time whose games are counted."""
@@ -29,65 +25,39 @@ COMMON = 6
 """End reasons with a colour of their own."""
 FEWEST = 20
 """Plies behind a point of the calibration."""
-
-
-def training_charts(history: History) -> list[Chart]:
-    """Curves of the trainer."""
-    if len(history.rows) < 2:
-        return []
-    curve = history.curve
-    found = [
-        (
-            "Policy loss",
-            "Cross-entropy to the visits. It cannot go below the entropy of its targets; what is between "
-            "them is left to learn. Both rise when searches become less sure, which is no fault.",
-            {
-                "policy loss": curve("trainer/policy_loss"),
-                "entropy of targets": curve("trainer/policy_entropy"),
-                "on games held out": curve("trainer/held_out_policy_loss"),
-            },
-            "nats",
-        ),
-        (
-            "Value loss",
-            "Of a win-draw-loss head: 1.10 is a guess, 0.4 to 0.9 healthy while games are decisive. Low with "
-            "many draws: it only says draw. If it rises on games never trained on while it falls: learnt by "
-            "heart.",
-            {
-                "value loss": curve("trainer/value_loss"),
-                "on games held out": curve("trainer/held_out_value_loss"),
-            },
-            "loss",
-        ),
-        ("Gradient norm", "Before clipping.", {"gradient norm": curve("trainer/gradient_norm")}, "norm"),
-        (
-            "Samples per position",
-            "How often a position has been trained on, in the mean over all searched positions.",
-            {"samples per position": curve("trainer/samples_per_position")},
-            "samples",
-        ),
-        (
-            "Replay window",
-            "Positions it holds, and positions that ever came.",
-            {"window": curve("trainer/window_positions"), "all": curve("trainer/positions")},
-            "positions",
-        ),
-        *network_curves(history),
-    ]  # fmt: skip
-    return [chart(title, caption, _drawer(curves, y)) for title, caption, curves, y in found if _any(curves)]
-
-
-def _any(curves: Curves) -> bool:
-    return any(len(places) > 1 for places, _ in curves.values())
-
-
-def _drawer(curves: Curves, y: str) -> Callable[[Axes], None]:
-    there = {label: curve for label, curve in curves.items() if curve[0]}
-    return lambda axis: lines(axis, there, STEPS, y)
+SEARCH_CHARTS = (
+    (
+        "What the search adds",
+        "KL of the visits and the network's priors, mean over policy targets. Below 0.05 it adds nothing, "
+        "and nothing is learned from it.",
+        {"kl": "KL of visits and priors"},
+        "nats",
+    ),
+    (
+        "Sure of a move",
+        "Share of the visits that the most visited move has; and how often that is not the network's first "
+        "choice.",
+        {"top_share": "share of the most visited move", "differs": "not the network's choice"},
+        "share",
+    ),
+    (
+        "Values before and after the search",
+        "Mean distance of the network's own value of the root and that of the search.",
+        {"value_shift": "|after - before|"},
+        "value",
+    ),
+    (
+        "Depth of the search",
+        "Plies that simulations went down, in the mean, and the deepest of all.",
+        {"mean_depth": "mean", "max_depth": "deepest"},
+        "plies",
+    ),
+)
+"""(title, how to read it, label of each of RootSums.means, unit)."""
 
 
 def result_charts(bins: Sequence[Bin]) -> list[Chart]:
-    """Results, ends and lengths, of all games."""
+    """Results, ends and lengths of all games."""
     labels = [one.label for one in bins]
 
     def outcomes(axis: Axes) -> None:
@@ -107,64 +77,64 @@ def result_charts(bins: Sequence[Bin]) -> list[Chart]:
         areas(axis, labels, shares, VERSIONS)
 
     def lengths(axis: Axes) -> None:
-        shares = {"longest tenth begins": 0.9, "half": 0.5, "shortest tenth ends": 0.1}
-        curves = {name: [one.percentile(share) for one in bins] for name, share in shares.items()}
-        over_bins(axis, labels, curves, VERSIONS, "plies")
+        percents = {"90th percentile": 90, "median": 50, "10th percentile": 10}
+        found = {name: [one.percentile(percent) for one in bins] for name, percent in percents.items()}
+        over_bins(axis, labels, found, VERSIONS, "plies")
 
     return [
         chart("Results", "In chess, draws that become ever more are the usual way to fail.", outcomes),
         chart("Ends", "How games end.", ends),
-        chart("Length", "10th, 50th and 90th percentile of the plies of a game.", lengths),
+        chart("Length", "Plies of a game.", lengths),
     ]  # fmt: skip
 
 
 def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
-    """What was found in the records."""
+    """Charts of figures that need whole records."""
     kept = [(one, sums) for one, sums in zip(binned.bins, sample.bins, strict=True) if sums.games]
     labels = [one.label for one, _ in kept]
     found = [sums for _, sums in kept]
 
-    def curves(y: str, **named: list[float]) -> Callable[[Axes], None]:
-        by_name = {name.replace("_", " "): values for name, values in named.items()}
-        return lambda axis: over_bins(axis, labels, by_name, VERSIONS, y)
+    def by_bin(y: str, named: dict[str, list[float]]) -> Callable[[Axes], None]:
+        return lambda axis: over_bins(axis, labels, named, VERSIONS, y)
 
-    plies = sample.opening_plies
+    plies, means = sample.opening_plies, [sums.roots.means() for sums in found]
     return [
         chart(
             "Unique openings",
             f"Different first {plies} (and 20) plies, as a share of the sampled games. Bins with few games "
             "look more varied.",
-            curves(
+            by_bin(
                 "share",
-                **{f"first_{plies}_plies": [one.unique_openings for one in found]},
-                first_20_plies=[one.stretch.variety.unique(20) for one in found],
+                {f"first {n} plies": [one.stretch.variety.unique(n) for one in found] for n in (plies, 20)},
             ),
         ),
         chart(
             "Policy targets",
             "Mean entropy of the visits (left to learn from: much if it is high; nothing new if near 0).",
-            curves("nats", entropy_of_visits=[one.mean_entropy for one in found]),
+            by_bin("nats", {"entropy of visits": [mean["entropy"] or 0.0 for mean in means]}),
         ),
         chart(
             "Moves with visits",
             "Root moves that the search tried, in the mean. Very few: it only follows the network.",
-            curves("moves", moves_with_visits=[one.mean_visited for one in found]),
+            by_bin("moves", {"moves with visits": [mean["moves"] or 0.0 for mean in means]}),
         ),
         *search_charts(labels, [sums.roots for sums in found]),
         chart(
             "Values that are sure",
             "Root values beyond 0.99 either way, without the last 4 plies of each game; and how many of "
             "these named the wrong result.",
-            curves(
+            by_bin(
                 "share",
-                sure=[one.stretch.saturated_share for one in found],
-                of_these_wrong=[one.stretch.wrong_share for one in found],
+                {
+                    "sure": [one.stretch.saturated_share for one in found],
+                    "of these wrong": [one.stretch.wrong_share for one in found],
+                },
             ),
         ),
         chart(
             "Age of weights",
             "Games finished between the first game of the weights and the one they play in, mean over plies.",
-            curves("games", age_in_games=[one.mean_age for one in found]),
+            by_bin("games", {"age in games": [one.mean_age for one in found]}),
         ),
         chart(
             "Are root values right?",
@@ -175,18 +145,35 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
     ]  # fmt: skip
 
 
+def search_charts(labels: Sequence[str], found: Sequence[RootSums]) -> list[Chart]:
+    """Charts of what searches add to the network, from a label and sums for each bin."""
+    means = [sums.means() for sums in found]
+    charts = []
+    for title, caption, names, unit in SEARCH_CHARTS:
+        lines = {label: known([mean[name] for mean in means]) for name, label in names.items()}
+        if any(places for places, _ in lines.values()):
+            charts.append(chart(title, caption, curves(lines, VERSIONS, unit, labels)))
+    return charts
+
+
+def known(values: Sequence[float | None]) -> tuple[list[float], list[float]]:
+    """(places, values) of the values that are known."""
+    pairs = [(float(place), value) for place, value in enumerate(values) if value is not None]
+    return [place for place, _ in pairs], [value for _, value in pairs]
+
+
 def _calibration(axis: Axes, found: Sequence[Sampled]) -> None:
     axis.plot([-1, 1], [-1, 1], color="#888888", linestyle="--", linewidth=1)
     quarter = max(1, len(found) // 4)
     parts = {"newest weights": found[-quarter:], "first weights": found[:quarter]}
-    curves = {name: calibration(part) for name, part in parts.items()}
+    by_name = {name: calibration(part) for name, part in parts.items()}
     if len(found) == 1:
-        del curves["first weights"]
-    lines(axis, curves, "root value, for the side to move", "mean outcome")
+        del by_name["first weights"]
+    lines(axis, by_name, "root value, for the side to move", "mean outcome")
 
 
 def calibration(found: Sequence[Sampled]) -> tuple[list[float], list[float]]:
-    """(mean root value, mean outcome) of each bin of values that has plies enough."""
+    """(mean root value, mean outcome) of each bin of values with at least FEWEST plies."""
     plies, values, outcomes = np.zeros(VALUE_BINS), np.zeros(VALUE_BINS), np.zeros(VALUE_BINS)
     for one in found:
         plies += one.values
@@ -202,11 +189,8 @@ def speed_chart(times: Sequence[tuple[int, float]]) -> list[Chart]:
     if not hours:
         return []
 
-    def draw(axis: Axes) -> None:
-        lines(
-            axis, {"games an hour": (hours, rates)}, "hours since the first game", "games an hour", zero=True
-        )
-
+    name = "games an hour"
+    draw = curves({name: (hours, rates)}, "hours since the first game", name, zero=True)
     return [chart("Games an hour", "As they reached the trainer; long breaks count as well.", draw)]
 
 

@@ -1,30 +1,55 @@
-"""The games of a gate, and their reports."""
+"""`python -m evaluation.gate`: plays the games of a gate and reports on stdout, one JSON line a pair.
+
+azserver starts it with `mode = alphago_zero`; the last line decides. It runs with low priority, so that
+self-play goes on. Each pair of games has an opening of its own: neither player makes random choices, so two
+games from one opening would be the same game. (In AlphaGo Zero the random symmetry of each evaluation made
+games differ; most games have no symmetries.)
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from engine.nets import load_net
-from evaluation.gate.openings import gate_openings
 from evaluation.match.net_players import NetPlayer
-from evaluation.match.openings import Opening
+from evaluation.match.openings import RANDOM_PLIES, Opening, book_openings, random_openings, usual_plies
 from evaluation.match.player import Player
 from evaluation.match.runner import MatchSettings, PlayedGame, play_match
 from games import get_game
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from runtime import aio
-from runtime.exits import Exit, Fatal
+from runtime.exits import Exit, Fatal, guarded
 from runtime.gating import PROGRESS_SECONDS, GateReport, verdict
 from search.settings import resolve
 
+NICE = 10
+"""Added to this process's niceness: on a CPU, self-play goes before the gate."""
+
+
 LEAST_CONCURRENT = 16
-"""Games at once; more fill batches, but those under way when it is decided are wasted."""
+"""Games at once. More games fill batches better, but those under way at the decision are wasted."""
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m evaluation.gate", description=__doc__)
+    parser.add_argument("--game", required=True)
+    parser.add_argument("--best", required=True, help="weights file of the best player")
+    parser.add_argument("--candidate", required=True, help="weights file of the candidate")
+    parser.add_argument("--games", type=int, default=400, help="rounded up to pairs")
+    parser.add_argument("--share", type=float, default=0.55, help="of the points that are not enough")
+    parser.add_argument("--seed", type=int, default=0, help="of the openings")
+    parser.add_argument("--self-play", required=True, help="protocol.settings.SelfPlaySettings as JSON")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda:N")
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0: all")
+    return parser.parse_args(argv)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -75,7 +100,7 @@ def tell(report: GateReport) -> None:
 
 
 class Progress:
-    """Says that a gate computes: the report as it stands, again and again, unless nothing is evaluated."""
+    """Repeats the last report while the gate computes, so that the server knows that it is alive."""
 
     def __init__(self, tell: Callable[[GateReport], None], first: GateReport) -> None:
         self._tell = tell
@@ -87,7 +112,8 @@ class Progress:
         self._tell(report)
 
     async def repeat(self, evaluated: Callable[[], int], every: float = PROGRESS_SECONDS) -> None:
-        """Every so many seconds in which `evaluated`, a count of positions, has risen. Until cancelled."""
+        """Report every `every` seconds in which `evaluated()`, a count of positions, has risen. Runs until
+        cancelled."""
         before = -1
         while True:
             if (now := evaluated()) != before:
@@ -106,10 +132,10 @@ async def play(
     concurrent: int,
     max_plies: int = 0,
 ) -> GateReport:
-    """Two games from each opening, one of either colour, until it is decided (`runtime.gating.verdict`).
+    """Two games from each opening, one with each colour, until it is decided (`runtime.gating.verdict`).
 
-    Only openings of which all before them are complete count, so the result does not hang on which games
-    end early.
+    An opening counts only when all before it are complete, so the result does not depend on which games end
+    early.
     """
 
     def report(games: Sequence[PlayedGame]) -> GateReport:
@@ -124,3 +150,32 @@ async def play(
     settings = MatchSettings(concurrent, max_plies)
     played = await play_match(game, candidate, best, openings, settings, until=decided)
     return report(played)
+
+
+def gate_openings(game: Game, count: int, seed: int, start: str = "") -> list[Opening]:
+    """Up to `count` openings to different positions: the game's book, then random plies.
+
+    Random openings have `usual_plies` moves, and a ply more each time there are too few of them. Fewer than
+    `count` come back only if the game has no more.
+    """
+    found: dict[bytes, Opening] = {}
+    for opening in [] if start else book_openings(game):
+        found.setdefault(opening.game_history(game).state.tobytes(), opening)
+    plies = max(1, usual_plies(game))
+    while len(found) < count and plies <= max(RANDOM_PLIES, game.max_plies // 2):
+        for opening in random_openings(game, count, plies, seed, start):
+            found.setdefault(opening.game_history(game).state.tobytes(), opening)
+        plies += 1
+    return list(found.values())[:count]
+
+
+def main() -> int:
+    """Entry point of the process."""
+    options = parse()
+    os.nice(NICE)
+    run(options)
+    return int(Exit.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

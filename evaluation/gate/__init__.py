@@ -1,1 +1,0 @@
-"""One gate: the best player against a candidate, as a process that azserver starts."""

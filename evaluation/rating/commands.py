@@ -1,0 +1,120 @@
+"""`azplay ladder RUN` and `azplay scaling RUN|WEIGHTS`: their settings. What they do is in `ladder`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from runtime.config import check_ranges, load
+from runtime.exits import Exit
+
+LADDER_EXAMPLES = (
+    "azplay ladder runs/chess-tiny                         # rate, print, draw; again: only what is missing",
+    "azplay ladder runs/chess-tiny --points 20 --games 200 --simulations 400 --device cuda:0",
+    "azplay ladder runs/chess-tiny --watch                 # beside the trainer, new weights as they come",
+)
+SCALING_EXAMPLES = (
+    "azplay scaling runs/chess-tiny                        # the newest network at 1, 2, 4 ... 256",
+    "azplay scaling runs/chess-tiny --simulations 1600 --games 200 --device cuda:0",
+    "azplay scaling runs/chess-tiny/weights/000045-1a2b3c4d.safetensors --out /tmp/plots",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateConfig:
+    """How games are played for ratings, and how many."""
+
+    games: int = 100
+    """Games of each rated player, on average; 100 give intervals of about 75 Elo either way."""
+    pairing_openings: int = 10
+    """Openings of a pairing before the next pairing is chosen; each is played from both sides."""
+    search: str = ""
+    """Of networks: puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in
+    the run's self-play. Never with noise. Each search of a network is a player of its own."""
+    openings: str = "auto"
+    """auto (built-in book, then random moves), book, random:PLIES or a file. The same for all games of a
+    run's ratings, as are max_plies and seed."""
+    max_plies: int = 0
+    """Length at which a game is a draw; 0: the game's own cap."""
+    seed: int = 0
+    """Of the openings and of players that choose at random."""
+    anchors: str = ""
+    """Players to compare with, weak to strong, separated by commas, `random` first; empty: the game's own."""
+    concurrent: int = 0
+    """Games at once; 0: all of a pairing."""
+    device: str = "cpu"
+    """cpu or cuda:N."""
+    threads: int = 0
+    """CPU threads of a network; 0: as many as cores."""
+    out: str = ""
+    """Folder of the plots; empty: plots/ in the run."""
+
+    def check(self) -> None:
+        """Fatal(CONFIG) names the first setting that is out of range."""
+        check_ranges(
+            self,
+            games=(1, 1_000_000),
+            pairing_openings=(1, 500),
+            max_plies=(0, 10_000),
+            seed=(0, 1 << 62),
+            concurrent=(0, 10_000),
+        )
+
+    def same_for_all(self) -> dict[str, str | int]:
+        """The settings that games must share to be on one scale."""
+        return {"openings": self.openings, "max_plies": self.max_plies, "seed": self.seed}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LadderConfig(RateConfig):
+    """Rates networks of a run against each other and against fixed players: Elo with 95 % intervals over
+    steps, games and hours. Results are kept in RUN/ratings.json; plots go to RUN/plots."""
+
+    run: Positional[Path]
+    """A run folder."""
+    simulations: int = 100
+    """Of each network, per move (AlphaZero's Figure 1: 1 second a move)."""
+    points: int = 12
+    """Networks of the run to rate: the first, the newest, an even spread between."""
+    watch: bool = False
+    """Go on with new weights as they come, until Ctrl-C."""
+    watch_seconds: float = 20.0
+    """Seconds between two looks into the folder of weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingConfig(RateConfig):
+    """Rates one network at 1, 2, 4 ... simulations a move against itself and fixed players. Results are kept
+    in scaling.json in the run (or beside the file), plots in plots/ there."""
+
+    network: Positional[Path]
+    """A run folder (its newest network is taken) or a weights file."""
+    simulations: int = 256
+    """Most simulations a move; rated at 1, 2, 4, ... and this. With 1 the network plays the first choice of
+    its policy."""
+
+
+def ladder() -> int:
+    """Entry point of `azplay ladder`."""
+    settings = load(LadderConfig, command="azplay ladder", examples=LADDER_EXAMPLES)
+    settings.check()
+    check_ranges(settings, simulations=(1, 20_000), points=(2, 1000), watch_seconds=(0.1, 86_400))
+    from evaluation.rating.ladder import Ladder
+    from runtime import aio
+
+    aio.run(Ladder(settings).run)
+    return int(Exit.OK)
+
+
+def scaling() -> int:
+    """Entry point of `azplay scaling`."""
+    settings = load(ScalingConfig, command="azplay scaling", examples=SCALING_EXAMPLES)
+    settings.check()
+    check_ranges(settings, simulations=(1, 20_000))
+    from evaluation.rating.ladder import Scaling
+    from runtime import aio
+
+    aio.run(Scaling(settings).run)
+    return int(Exit.OK)

@@ -1,0 +1,87 @@
+"""Charts of training: losses, norms, the replay window, and the network's values of known positions."""
+
+from __future__ import annotations
+
+from report.drawing import Chart, chart, curves
+from report.history import History
+
+
+def training_charts(history: History) -> list[Chart]:
+    """Charts of the trainer's figures; those without data are left out."""
+    if len(history.rows) < 2:
+        return []
+    curve = history.curve
+    # Title, how to read it, curves by label, unit.
+    found = [
+        (
+            "Policy loss",
+            "Cross-entropy to the visits. It cannot go below the entropy of its targets; what is between "
+            "them is left to learn. Both rise when searches become less sure, which is no fault.",
+            {
+                "policy loss": curve("trainer/policy_loss"),
+                "entropy of targets": curve("trainer/policy_entropy"),
+                "on games held out": curve("trainer/held_out_policy_loss"),
+            },
+            "nats",
+        ),
+        (
+            "Value loss",
+            "Of a win-draw-loss head: 1.10 is a guess, 0.4 to 0.9 healthy while games are decisive. Low with "
+            "many draws: it only says draw. If it rises on held-out games while it falls in training, the "
+            "network memorises.",
+            {
+                "value loss": curve("trainer/value_loss"),
+                "on games held out": curve("trainer/held_out_value_loss"),
+            },
+            "loss",
+        ),
+        ("Gradient norm", "Before clipping.", {"gradient norm": curve("trainer/gradient_norm")}, "norm"),
+        (
+            "Samples per position",
+            "How often a position has been trained on, mean over all searched positions.",
+            {"samples per position": curve("trainer/samples_per_position")},
+            "samples",
+        ),
+        (
+            "Replay window",
+            "Positions in the window, and all positions so far.",
+            {"window": curve("trainer/window_positions"), "all": curve("trainer/positions")},
+            "positions",
+        ),
+        (
+            "Weight norm",
+            "Of all weights. If it keeps rising, each step changes less: use a larger "
+            "--optimizer.weight-decay.",
+            {"weight norm": curve("trainer/weight_norm")},
+            "norm",
+        ),
+        (
+            "Results in the window",
+            "Positions by the outcome of their game. Few runs recovered from more than 85 % draws with a "
+            "value loss below 0.4.",
+            {name: curve(f"window_outcomes/{name}") for name in ("first", "draw", "second")},
+            "share of positions",
+        ),
+        (
+            "Values of known positions",
+            "The network's values without a search. Chess: KQK is won for the side to move (near +1), KKQ is "
+            "lost (near -1), the start is level.",
+            {name.partition("/")[2]: curve(name) for name in history.names("probe_values")},
+            "value",
+        ),
+        (
+            "Spread of values",
+            "Standard deviation over positions of held-out games: near 0, all values are the same. In chess "
+            "also the correlation with material: below 0 a sign is wrong, near 0 nothing is learned.",
+            {
+                "spread": curve("trainer/value_spread"),
+                "correlation with material": curve("trainer/value_material_r"),
+            },
+            "value",
+        ),
+    ]  # fmt: skip
+    return [
+        chart(title, caption, curves(lines, "training step", unit))
+        for title, caption, lines, unit in found
+        if any(len(steps) > 1 for steps, _ in lines.values())
+    ]
