@@ -11,15 +11,14 @@ from games.knowledge import knowledge_of
 from games.spec import Game, State
 from protocol.records import BadRecord
 from report.drawing import svg_uri
-from report.games.listing import RESULTS, versions
-from report.games.plies import plies
+from report.games.showing import RESULTS, plies, versions
 from store.reader import StoreReader
 from store.rows import Stored
 
 PICTURES = 3
-"""Boards a game, evenly spread, the last one after the last move."""
+"""Boards of a game, evenly spread, the last one after the last move."""
 MOVES = 400
-"""Moves written out."""
+"""Moves printed at most."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Shown:
 
 
 def sample_games(games: StoreReader) -> list[Shown]:
-    """Damaged games are left out."""
+    """The first, the middle and the newest game, without those that are damaged."""
     low, high = games.span()
     wanted = sorted({low, (low + high) // 2, high}) if high else []
     names = {low: "first", high: "newest"}
@@ -65,7 +64,7 @@ def _shown(game: Game, stored: Stored, name: str) -> Shown:
 
 
 def picture(game: Game, state: State, move: str) -> str:
-    """HTML of a board: an image where the game draws one, else text."""
+    """HTML of a board: an image if the game has one, else text. state  [state_words]"""
     svg = knowledge_of(game).svg
     if svg is None:
         return f"<pre>{html.escape(game.notation.render(state))}</pre>"

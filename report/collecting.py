@@ -1,4 +1,4 @@
-"""Reads everything that a report is made of. Read-only, so a run may go on meanwhile."""
+"""Reads everything that a report needs. It only reads, so the run may go on meanwhile."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from runtime.runs import RunFolder
 from store.reader import Range, StoreReader
 
 MOMENTS = 100
-"""Points of the games an hour."""
+"""Moments between which games an hour are counted."""
 NEWEST_GAMES = 100
 """Games whose weights are compared with the newest ones."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A run, as it was when it was read."""
+    """A run at the time of reading."""
 
     run: RunFolder
     about: Mapping[str, Any]
@@ -37,19 +37,19 @@ class Report:
     settings: Mapping[str, Any]
     """config.toml"""
     figures: Mapping[str, Any]
-    """figures.json, as the trainer last left it."""
+    """figures.json of the trainer."""
     history: History
     binned: Binned
     sample: Sample
     times: list[tuple[int, float]]
-    """(game, when it came) of some games, oldest first."""
+    """(game, time of arrival in seconds since 1970) of some games, oldest first."""
     rated: Rated | None
     games: list[Shown]
     alerts: list[Alert]
 
 
 def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
-    """Everything; at most `per_bin` games a bin of versions are read whole."""
+    """Read everything; of each bin of versions at most `per_bin` whole records."""
     history = read_history(run)
     binned = read_bins(games)
     sample = take_sample(games, binned, per_bin)
@@ -64,7 +64,7 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
 
 
 def _about(run: RunFolder, games: StoreReader) -> dict[str, Any]:
-    """A report is for runs that went wrong, too: without run.json there is still the store."""
+    """run.json, or what the store knows: a report is for runs that went wrong, too."""
     try:
         return run.describe()
     except Fatal:

@@ -1,4 +1,4 @@
-"""The trainer's figures over time: from its JSON lines, and for older runs from TensorBoard's event files."""
+"""The trainer's figures over time, from figures.jsonl, and for older runs from TensorBoard's event files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.runs import RunFolder
 STEP = "trainer/step"
 LEARNED = ("policy_loss", "policy_entropy", "value_loss")
 LESSONS = 30
-"""Points of training that alerts compare."""
+"""Moments of training that alerts compare."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class History:
     rows: list[dict[str, float]]
     """Names are those of TensorBoard, `trainer/policy_loss`; `time` in seconds since 1970."""
     damaged: int = 0
-    """Lines that could not be read; the last one may only be half written yet."""
+    """Lines that could not be read. The last line may be incomplete because it is being written."""
 
     def curve(self, name: str) -> tuple[list[float], list[float]]:
-        """(steps, values) where the figure is known."""
+        """(steps, values) of the rows that have the figure."""
         known = [row for row in self.rows if name in row]
         return [row[STEP] for row in known], [row[name] for row in known]
 
     def names(self, group: str) -> list[str]:
-        """Figures of a group that came at any time, `probe_values` -> `start`, `KQK`, in their order."""
+        """Names of a group's figures, in their order: `probe_values` -> `probe_values/start`, ..."""
         prefix = f"{group}/"
         return list({name: None for row in self.rows for name in row if name.startswith(prefix)})
 
@@ -49,7 +49,7 @@ def _lesson(row: dict[str, float]) -> Lesson:
 
 
 def read_history(run: RunFolder) -> History:
-    """What there is; nothing at all for a run that has not trained yet."""
+    """The figures of a run; none if it has not trained yet."""
     rows, damaged = _lines(run.figures_log)
     first = rows[0][STEP] if rows else float("inf")
     older = [row for row in _events(run.tensorboard) if row[STEP] < first] if first > 1 else []
@@ -75,7 +75,7 @@ def _lines(path: Path) -> tuple[list[dict[str, float]], int]:
 
 
 def _forward(rows: list[dict[str, float]]) -> list[dict[str, float]]:
-    """Without the steps that a trainer made again after it was killed and went back to a checkpoint."""
+    """Drop the rows of steps that the trainer made again after it went back to a checkpoint."""
     kept: list[dict[str, float]] = []
     for row in rows:
         while kept and kept[-1][STEP] >= row[STEP]:

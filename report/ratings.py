@@ -1,4 +1,4 @@
-"""The curve of Elo, if `azplay ladder` or `azplay scaling` have rated networks of the run."""
+"""The curve of Elo, if `azplay ladder` has rated networks of the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Rating(Struct, frozen=True):
 
 
 class Rated(Struct, frozen=True):
-    """What a report needs of ratings.json."""
+    """The parts of ratings.json that a report needs."""
 
     players: list[Entrant] = []
     ratings: dict[str, Rating] = {}
@@ -37,7 +37,7 @@ def read_ratings(path: Path) -> Rated | None:
 
 
 def curves_of(rated: Rated) -> dict[tuple[int, str], list[tuple[int, Rating]]]:
-    """`(step, rating)` of the networks for each number of simulations and search they were rated with."""
+    """`(step, rating)` of the networks by (simulations, search)."""
     curves: dict[tuple[int, str], list[tuple[int, Rating]]] = {}
     for player in rated.players:
         if player.version is not None and player.name in rated.ratings:
@@ -47,7 +47,7 @@ def curves_of(rated: Rated) -> dict[tuple[int, str], list[tuple[int, Rating]]]:
 
 
 def rating_charts(rated: Rated | None) -> list[Chart]:
-    """A curve for each search."""
+    """A chart with a curve for each search."""
     curves = curves_of(rated) if rated is not None else {}
     if not curves:
         return []

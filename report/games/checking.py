@@ -1,4 +1,4 @@
-"""Is a stored game whole, and is it a game under the rules? By plain replay, not by the trainer's kernel."""
+"""Checks that a stored game is whole and follows the rules: by plain replay, not by the trainer's kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from store.rows import Stored
 
 
 def fault_of(game: Game, stored: Stored) -> str | None:
-    """What is wrong with a stored game, None if nothing is."""
+    """The fault of a stored game; None if it has none."""
     try:
         record = stored.record(game)
     except BadRecord as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from contextlib import closing
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tyro.conf import Positional
 
-from runtime.config import load
+from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class GamesConfig:
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
     action: Positional[Literal["list", "show", "export", "verify", "stats"]]
-    """list: a line a game; show: moves, boards, values; export: PGN (other games: like it); verify: every
-    game is whole and ends as it says; stats: results by weights version."""
+    """list: a line a game; show: moves, boards, values; export: PGN, or a similar format for games without
+    PGN; verify: check that every game is whole and ends as recorded; stats: results by weights version."""
     number: Positional[int] = 0
     """Which game to show, as `list` numbers them; 0 is the newest."""
     runs: Path = Path("runs")
@@ -43,23 +44,19 @@ class GamesConfig:
     last: int = 0
     """Leave out games after this number; 0: none."""
     newest: int = 0
-    """Only so many of the newest games; 0: all."""
+    """Only this many of the newest games; 0: all."""
     boards: int = 10
-    """show: a picture of the board after every so many plies; 0: only of the start and the end."""
+    """show: plies between two boards; 0: only the start and the end."""
     out: Path | None = None
-    """export: file to write; not given: standard output."""
+    """export: file to write; default: standard output."""
 
 
 def main() -> int:
     """Entry point. Returns the exit status."""
-    config = load(
-        GamesConfig, command="azplay games", examples=EXAMPLES, description=GamesConfig.__doc__ or ""
-    )
+    config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
+    check_ranges(config, **dict.fromkeys(("number", "first", "last", "newest", "boards"), (0, math.inf)))
     from store.reader import Range, open_games
 
-    for name in ("number", "first", "last", "newest", "boards"):
-        if getattr(config, name) < 0:
-            raise Fatal(f"{name} must not be negative", Exit.CONFIG)
     wanted = Range(config.first, config.last, config.newest)
     with closing(open_games(config.run, config.runs)) as games:
         if config.action == "list":
@@ -74,7 +71,7 @@ def main() -> int:
 
 
 def _list(games: StoreReader, wanted: Range) -> int:
-    from report.games.listing import HEADER, listed
+    from report.games.showing import HEADER, listed
 
     print(HEADER)
     _print(listed(game) for game in games.rows(wanted, with_data=False))

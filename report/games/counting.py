@@ -1,4 +1,4 @@
-"""Results by weights version. A game that new weights came into counts for the newest of them."""
+"""Results by weights version. A game in which several versions played counts for the newest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.reader import StoreReader
 
 @dataclass
 class Results:
-    """Of the games of one weights version."""
+    """Results of the games of one weights version."""
 
     outcomes: Counter[int] = field(default_factory=Counter)
     """By outcome for the first player."""
@@ -31,7 +31,7 @@ class Results:
 
 
 def count(games: StoreReader) -> dict[int, Results]:
-    """By weights version, oldest first; one pass over an index, made by SQLite."""
+    """Results by weights version, oldest first."""
     found: defaultdict[int, Results] = defaultdict(Results)
     rows = games.query(
         "SELECT version_max, source, outcome, reason, sum(plies), count(*) FROM games "
@@ -43,7 +43,7 @@ def count(games: StoreReader) -> dict[int, Results]:
 
 
 def table(by_version: Mapping[int, Results]) -> Iterator[str]:
-    """Lines of text, all versions together last."""
+    """Lines of text; the last one is for all versions together."""
     yield (
         f"{'weights':>8} {'games':>8} {'first':>7} {'draw':>7} {'second':>7} {'plies':>7} "
         f"{'workers':>8} {'clients':>8}  ends"

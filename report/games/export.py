@@ -1,9 +1,9 @@
-"""Games as PGN, with what the search found in comments; games that have none in the same shape.
+"""Games as PGN with results of the search in comments, or in a similar format for games without PGN.
 
 A comment is `[%value +0.123] [%visits 312/800] [%prior_value +0.080] [%prior_kl 0.412] [%depth 5.3/14]`: the
-root's value after search for the side that moves, in [-1, 1]; visits of the move played and of all moves; the
-network's own value; KL of the search from the policy, nats; plies that simulations went down, mean and most.
-The last three only where they are known.
+root's value after the search for the side that moves, in [-1, 1]; visits of the move played and of all moves;
+the network's value; KL of the search's policy from the network's, nats; mean and largest depth of the
+simulations, plies. The last three stand only where they are known.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from games.game_history import GameHistory
 from games.knowledge import PgnWriter, knowledge_of
 from games.spec import Game
 from protocol.records import BadRecord, GameRecord
-from report.games.listing import RESULTS, versions
-from report.games.plies import Ply, plies
+from report.games.showing import RESULTS, Ply, plies, versions
 from runtime.exits import Exit, Fatal
 from store.reader import Range, StoreReader
 from store.rows import Stored
@@ -32,7 +31,7 @@ Writer = Callable[[Game, dict[str, str], GameRecord], str]
 def export(
     games: StoreReader, wanted: Range, out: Path | None, say: Callable[[str], None]
 ) -> tuple[int, int]:
-    """Write the games in `wanted` to `out` (None: standard output); (exported, damaged and left out)."""
+    """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games."""
     if out is None:
         return _export_to(sys.stdout, games, wanted, say)
     partial = out.with_name(out.name + ".partial")
@@ -91,8 +90,8 @@ def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRe
 
 
 def as_text(game: Game, headers: dict[str, str], record: GameRecord) -> str:
-    """A game as tags and moves; their number rises when the first player's turn comes. ValueError if it
-    breaks the rules."""
+    """A game as tags and moves. The move number rises with each turn of the first player. ValueError if the
+    game breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)
     lines, number, before = list[str](), 0, 1
     for ply in plies(game, record, game_history):

@@ -1,18 +1,96 @@
-"""One game for people: moves with values and visits, and pictures of the board."""
+"""Stored games as text: a line a game, or one game ply by ply with values, visits and boards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
 
 from games.game_history import GameHistory
 from games.spec import Game
 from protocol.records import GameRecord
-from report.games.listing import HEADER, RESULTS, listed
-from report.games.plies import Ply, plies
 from store.rows import Stored
 
+RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
+"""Outcomes for the first player as they are written in chess."""
+
+HEADER = (
+    f"{'game':>8}  {'received (UTC)':19}  {'source':8}  {'plies':>5}  {'result':7}  {'weights':>11}  reason"
+)
 CANDIDATES = 4
-"""Moves listed with their visits."""
+"""Moves shown with their visits."""
+
+
+def listed(game: Stored) -> str:
+    received = datetime.fromtimestamp(game.received_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return (
+        f"{game.seq:8}  {received}  {game.source:8}  {game.plies:5}  {RESULTS.get(game.outcome, '?'):7}  "
+        f"{versions(game):>11}  {game.reason}"
+    )
+
+
+def versions(game: Stored) -> str:
+    """The weights versions that played the game: "7", or "7-9" when new ones came meanwhile."""
+    low, high = game.version_min, game.version_max
+    return str(low) if low == high else f"{low}-{high}"
+
+
+@dataclass(frozen=True)
+class Ply:
+    """A move and the result of its search."""
+
+    side: int
+    """The side that moved; 0: the first player."""
+    move: str
+    value: float
+    """Of the root after search, for the side that moves, in [-1, 1]."""
+    visits: int
+    """Of the move that was played."""
+    all_visits: int
+    most_visited: tuple[tuple[str, int], ...]
+    """Moves and their visits, most visited first."""
+    prior_value: float | None = None
+    """The network's value of the root, before the search; None: unknown, like the next two."""
+    prior_kl: float | None = None
+    """KL of the search's policy from the network's, nats."""
+    depth: tuple[float, int] | None = None
+    """Mean and largest depth of the simulations, plies."""
+
+
+def plies(game: Game, record: GameRecord, game_history: GameHistory) -> Iterator[Ply]:
+    """Play the record on `game_history`; each ply is yielded after its move. ValueError if it breaks a
+    rule."""
+    ends = np.cumsum(record.visited, dtype=np.int64).tolist()
+    begins = [0, *ends]
+    for index, action in enumerate(record.actions.tolist()):
+        begin, end = begins[index], ends[index]
+        visits = dict(
+            zip(record.visit_actions[begin:end].tolist(), record.visits[begin:end].tolist(), strict=True)
+        )
+        side, state = game_history.side_to_move, game_history.state
+        order = sorted(visits, key=lambda action: (-visits[action], action))
+        try:
+            move = game.notation.action_to_text(state, action)
+            most = tuple((game.notation.action_to_text(state, one), visits[one]) for one in order)
+            game_history.play(action)
+        except (ValueError, IndexError) as error:
+            raise ValueError(f"ply {index}: {error}") from error
+        value, played = float(record.root_values[index]), visits.get(action, 0)
+        yield Ply(side, move, value, played, sum(visits.values()), most, **_search(record, index))
+
+
+def _search(record: GameRecord, index: int) -> dict[str, Any]:
+    """The figures that older records do not have."""
+    found: dict[str, Any] = {}
+    for name, column in (("prior_value", record.prior_values), ("prior_kl", record.prior_kl)):
+        if not np.isnan(column[index]):
+            found[name] = float(column[index])
+    if not np.isnan(record.mean_depths[index]):
+        found["depth"] = float(record.mean_depths[index]), int(record.max_depths[index])
+    return found
 
 
 def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterator[str]:
@@ -21,8 +99,8 @@ def shown(game: Game, stored: Stored, record: GameRecord, boards: int) -> Iterat
     yield listed(stored)
     player = record.source or "?"
     yield f"{record.simulations} simulations a move; played by {player} in {record.seconds:.1f} s"
-    yield "value: of the root after search, for the side that moves; prior: the network's own, before it"
-    yield "visits: of the move played, of all; KL: of the search from the policy, nats"
+    yield "value: of the root after the search, for the side that moves; prior: the network's value of it"
+    yield "visits: of the move played, of all moves; KL: of the search's policy from the network's, nats"
     game_history = GameHistory(game, record.start, record.max_plies)
     yield from ("", game.notation.render(game_history.state), "")
     yield f"{'ply':>4}  {'move':6} {'value':>7} {'prior':>7} {'KL':>6}  {'visits':>11}  most visited"

@@ -101,7 +101,7 @@ def test_honest_values_lie_on_the_line() -> None:
     movers = Movers(get_game("connect_four"))(record.start, record.actions)
     values = (0.51 * movers).astype(np.float32)
     for outcome in [1] * 30 + [-1] * 10:
-        add(one, dataclasses.replace(record, root_values=values, outcome=outcome), movers, 4)
+        add(one, dataclasses.replace(record, root_values=values, outcome=outcome), movers)
     said, came = calibration([one])
     assert said == pytest.approx([-0.51, 0.51], abs=1e-3)
     assert came == [-0.5, 0.5]
