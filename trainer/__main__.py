@@ -1,8 +1,53 @@
-"""`python -m trainer`."""
+"""`python -m trainer`: flags first, everything heavy after them."""
 
+from __future__ import annotations
+
+import os
+import secrets
+import socket
 import sys
+from collections.abc import Sequence
 
-from trainer.main import main
+from runtime import config as settings
+from runtime.exits import guarded
+from trainer.config import MOVED, TrainerConfig
+
+EXAMPLES = (
+    "python -m trainer                                  # train for the azserver on this machine",
+    "python -m trainer --server gpu-box --device cuda   # for one on another machine, on this GPU",
+    "python -m trainer --run chess-1 --optimizer.batch 1024 --window.positions 2000000",
+)
+
+
+def load(argv: Sequence[str] | None = None) -> TrainerConfig:
+    """The settings of this process; checked, so that a wrong one ends it before anything is begun."""
+    return settings.load(
+        TrainerConfig,
+        argv,
+        command="trainer",
+        examples=EXAMPLES,
+        description="Takes finished games, stores them, trains the network and publishes its weights.",
+        moved=MOVED,
+    ).check()
+
+
+def _main() -> int:
+    config = load()
+    # Imported now: torch and numba take seconds, and --help needs neither.
+    from protocol.messages import PROTOCOL_VERSION, Hello
+    from runtime import aio, logs
+    from trainer.service import Service
+
+    logs.set_up("trainer")
+    name = f"{socket.gethostname()}:{os.getpid()}"
+    hello = Hello(PROTOCOL_VERSION, "trainer", name, secret=secrets.token_bytes(32))
+
+    async def run(stop: aio.Stop) -> None:
+        await Service(config, hello).main(stop)
+
+    aio.run(run)
+    return 0
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(_main))

@@ -96,7 +96,7 @@ class Service:
         self._joined: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
         """The first WELCOME."""
         self._intake_thread = ThreadPoolExecutor(1, "intake")
-        self._learning_thread = ThreadPoolExecutor(
+        self._training_thread = ThreadPoolExecutor(
             1, "training", initializer=prepare_thread, initargs=(cpu_threads(config),)
         )
         self._figures = Figures(time.monotonic())
@@ -118,7 +118,7 @@ class Service:
             connection.cancel()
             stopping.cancel()
         self._intake_thread.shutdown()
-        self._learning_thread.shutdown()
+        self._training_thread.shutdown()
 
     async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
         """The run, begun with the server's weights if that was asked for; None when the stop comes first."""
@@ -146,7 +146,7 @@ class Service:
         watch = Watch(run.game, self._config.alert_games)
         tasks = [
             group.create_task(self._take_games(run, watch, stop)),
-            group.create_task(self._learn(run, stop)),
+            group.create_task(self._fill_and_train(run, stop)),
         ]
         reporting = group.create_task(self._report(run, watch, curves))
         self._work_came.set()
@@ -241,7 +241,7 @@ class Service:
 
     # ---- training and weights out ----
 
-    async def _learn(self, run: Run, stop: Stop) -> None:
+    async def _fill_and_train(self, run: Run, stop: Stop) -> None:
         await self._fill(run, stop)
         await self._train(run, stop)
 
@@ -323,4 +323,4 @@ class Service:
 
     async def in_training_thread(self, function: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """The result of a call in the thread that trains."""
-        return await asyncio.get_running_loop().run_in_executor(self._learning_thread, function, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._training_thread, function, *arguments)
