@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import shutil
+import tomllib
+from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
@@ -33,6 +35,7 @@ from trainer.config import TrainerConfig
 from trainer.run_setup import open_run
 
 GAME = get_game("tic_tac_toe")
+GONE = {"window_alpha", "window_beta", "visited_per_position", "version_slack"}
 SETTINGS = {"command": "c", "examples": ("a", "b", "c"), "description": "d"}
 
 
@@ -77,6 +80,23 @@ def test_its_report_shows_its_settings(old: RunFolder) -> None:
     text = page(collect(old, games, 50))
     games.close()
     assert "gumbel c scale" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "moved", "file", "gone"),
+    [
+        (ServerConfig, MOVED, "config.toml", set()),
+        (TrainerConfig, MOVED_TRAINER, "trainer.toml", GONE),
+    ],
+)
+def test_each_of_its_settings_has_a_name_now_or_is_gone(
+    old: RunFolder, kind: type, moved: dict[str, str], file: str, gone: set[str]
+) -> None:
+    """No old name is the name of another setting now."""
+    now = set(config.flattened(asdict(kind())))
+    assert not set(moved) & now
+    written = tomllib.loads((old.path / file).read_text())
+    assert set(config.flattened(config.renamed(written, moved))) - now == gone
 
 
 @pytest.mark.parametrize(

@@ -43,21 +43,14 @@ class OptimizerSettings:
 
     def filled_in(self) -> OptimizerSettings:
         """The same with the values of its `kind` where none is set."""
-        found: dict[str, Any] = {
-            name: getattr(self, name) or value for name, value in _NOT_ZERO[self.kind].items()
-        }
-        for name, value in _PER_KIND[self.kind].items():
-            found[name] = value if getattr(self, name) is None else getattr(self, name)
-        return replace(self, **found)
+        is_set = {name: getattr(self, name) is not None for name in _OF_KIND[self.kind]}
+        is_set |= {"batch": self.batch > 0, "lr": self.lr > 0}
+        return replace(self, **{name: one for name, one in _OF_KIND[self.kind].items() if not is_set[name]})
 
 
-_NOT_ZERO: dict[str, dict[str, float]] = {
-    "adamw": {"batch": 256, "lr": 1e-3},
-    "alphazero": {"batch": 4096, "lr": 0.2},
-}
-_PER_KIND: dict[str, dict[str, float]] = {
-    "adamw": {"weight_decay": 1e-2, "warmup_steps": 30, "grad_clip": 1.0},
-    "alphazero": {"weight_decay": 2e-4, "warmup_steps": 0, "grad_clip": 0.0},
+_OF_KIND: dict[str, dict[str, Any]] = {
+    "adamw": {"batch": 256, "lr": 1e-3, "weight_decay": 1e-2, "warmup_steps": 30, "grad_clip": 1.0},
+    "alphazero": {"batch": 4096, "lr": 0.2, "weight_decay": 2e-4, "warmup_steps": 0, "grad_clip": 0.0},
 }
 
 
