@@ -153,7 +153,11 @@ class Port:
         session = self.sessions.touch(peer, now)
         longest = MAX_HELLO if session is None else MAX_HEADER
         tag = tag_of(header) if len(header) <= longest else None
-        if session is None or not self._is_work(tag):
+        route = None if session is None or tag is None else self._routes.get(tag)
+        if session is not None and route is not None and route.is_work and session.role in route.roles:
+            self._handle(session, route, header, frames[1:])
+            return
+        if route is None or not route.is_work:
             self.charge(peer, sum(map(len, frames)))
         if len(header) > longest:
             reason = f"frame 0 has {len(header)} bytes, expected at most {longest}"
@@ -166,10 +170,6 @@ class Port:
             self.send(peer, hello_first())
         else:
             self._on_message(session, tag, header, frames[1:])
-
-    def _is_work(self, tag: str | None) -> bool:
-        route = None if tag is None else self._routes.get(tag)
-        return route is not None and route.is_work
 
     def _misfit(
         self,
