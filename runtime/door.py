@@ -210,18 +210,21 @@ class Door:
 
     # ---- in ---------------------------------------------------------------------------------
 
-    def _take_in(self, sock: socket.socket, address: str) -> None:
-        """A connection of an address that is in debt is greeted, and read, once the debt is paid."""
+    def _take_in(self, sock: socket.socket, address: str) -> bool:
+        """A connection of an address that is in debt is greeted, and read, once the debt is paid.
+
+        False: it is turned away.
+        """
         now = self._clock()
         if self._addresses.wait(address, now) > LONGEST_PAUSE:
             self._turn_away(sock, address)
-            return
+            return False
         pause = self._addresses.take(address, now, CONNECTION_PRICE)
         if len(self._connections) >= self._limits.connections:
             leaving = self._strangers.next_to_go()
             if leaving is None:
                 sock.close()
-                return
+                return False
             self._cut_soon(leaving, f"there are {self._limits.connections} connections")
         peer = next(self._numbers).to_bytes(8, "big")
         talk = Pace(self._limits.talk, now)
@@ -232,6 +235,7 @@ class Door:
             self._in_loop.call_later(pause, self._begin, connection)
         else:
             self._begin(connection)
+        return True
 
     def _turn_away(self, sock: socket.socket, address: str) -> None:
         sock.close()

@@ -25,6 +25,9 @@ BACKLOG = 1024
 """Connections that wait to be accepted; the kernel may allow fewer."""
 ACCEPTS = 64
 """Connections accepted in one turn of the loop."""
+CROWD_PAUSE = 0.1
+"""Seconds without accepting after a turn in which all of `ACCEPTS` connections were turned away. Who floods a
+port then waits in the kernel and costs the others nothing. Behind a full backlog that is some two seconds."""
 ACCEPT_PAUSE = 0.2
 """Seconds without accepting after the system had no descriptor or memory for a connection."""
 LOCAL = ""
@@ -42,9 +45,9 @@ class Listener:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(
-        self, loop: asyncio.AbstractEventLoop, on_connection: Callable[[socket.socket, str], None]
+        self, loop: asyncio.AbstractEventLoop, on_connection: Callable[[socket.socket, str], bool]
     ) -> None:
-        """`on_connection(socket, address)` for each connection."""
+        """`on_connection(socket, address)` for each connection; False: it was turned away."""
         self._loop, self._on_connection = loop, on_connection
         for sock in self._sockets:
             loop.add_reader(sock.fileno(), self._accept, sock)
@@ -57,22 +60,26 @@ class Listener:
         self._sockets, self._loop = [], None
 
     def _accept(self, listening: socket.socket) -> None:
+        some_stay = False
         for _ in range(ACCEPTS):
             try:
                 sock, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:
-                self._pause(listening, error)
+            except OSError as error:  # no descriptor or memory for another one
+                text = f"cannot accept connections now: {error.strerror}"
+                self._warn.warning("accept", text, self._clock())
+                self._pause(listening, ACCEPT_PAUSE)
                 return
-            self._on_connection(sock, address[0] if isinstance(address, tuple) else LOCAL)
+            some_stay |= self._on_connection(sock, address[0] if isinstance(address, tuple) else LOCAL)
+        if not some_stay:
+            self._pause(listening, CROWD_PAUSE)
 
-    def _pause(self, listening: socket.socket, error: OSError) -> None:
-        """The system has no descriptor for another connection: those that wait in the backlog stay there."""
-        self._warn.warning("accept", f"cannot accept connections now: {error.strerror}", self._clock())
+    def _pause(self, listening: socket.socket, seconds: float) -> None:
+        """Those that wait in the backlog stay there."""
         assert self._loop is not None, "start comes first"
         self._loop.remove_reader(listening.fileno())
-        self._loop.call_later(ACCEPT_PAUSE, self._accept_again, listening)
+        self._loop.call_later(seconds, self._accept_again, listening)
 
     def _accept_again(self, listening: socket.socket) -> None:
         if self._loop is not None:

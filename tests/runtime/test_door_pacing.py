@@ -12,6 +12,7 @@ import pytest
 from raw_zmtp import Cut, RawPeer, dial, frame
 
 from runtime.door import CONNECTION_PRICE, Door, DoorLimits
+from runtime.listening import ACCEPTS
 from runtime.pacing import LONGEST_DEBT, AddressPaces, Pace, PaceLimits
 
 PATIENCE = 60.0
@@ -167,5 +168,25 @@ def test_an_address_deep_in_debt_is_turned_away_at_the_door() -> None:
         door._addresses.take("127.0.0.1", time.monotonic(), 100.0)
         assert await greeted(door, endpoint, 3) == [False] * 3
         assert (door.cut, len(door)) == (3, 0)
+
+    asyncio.run(main())
+
+
+def test_a_crowd_that_is_turned_away_waits_in_the_kernel_and_holds_up_nobody_for_long() -> None:
+    """More connections at once than one turn of the loop accepts, and behind them one from elsewhere."""
+
+    async def main() -> None:
+        endpoint = free_tcp()
+        door = Door([endpoint], DoorLimits(talk_of_address=PaceLimits(rate=0.1, burst=CONNECTION_PRICE)))
+        door._addresses.take("127.0.0.1", time.monotonic(), 100.0)
+        crowd = [await asyncio.to_thread(dial, endpoint, PATIENCE) for _ in range(3 * ACCEPTS)]
+        door.start(lambda _peer, _frames: None, lambda _peer, _why: None)
+        try:
+            with await asyncio.to_thread(RawPeer, endpoint, patience=PATIENCE, source="127.0.1.77"):
+                assert (door.cut, len(door)) == (3 * ACCEPTS, 1)
+        finally:
+            door.close()
+            for one in crowd:
+                one.close()
 
     asyncio.run(main())
