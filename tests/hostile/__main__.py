@@ -20,7 +20,7 @@ from measure import Result, measured, middle  # noqa: E402
 from target import Target  # noqa: E402
 
 HEAD = (
-    f"{'attack':22} {'item':>4} | {'quiet':>7} {'control':>7} {'attacked':>8} {'lost':>7} {'in all':>7} | "
+    f"{'attack':22} {'item':>4} | {'quiet':>7} {'control':>7} {'attacked':>8} {'lost':>20} {'in all':>20} | "
     f"{'attacker: cores':>15} {'control':>7} {'conn/s':>6} {'msg/s':>6} {'MB/s':>6} | {'front cores':>11} "
     f"{'trainer cores':>13} | {'wait s':>6} | {'MB before':>9} {'peak':>4} {'after':>5} | verdict"
 )
@@ -30,13 +30,13 @@ def line(result: Result) -> str:
     """One row of the table."""
     quiet, attacked = result.quiet, result.attacked
     rates = [middle(turns, "evals") for turns in (quiet, result.control, attacked)]
-    lost = [100 * result.lost(turns) for turns in (result.control, quiet)]
     sent = [middle(attacked, figure) for figure in ("other", "connections", "messages", "bytes")]
     burnt = middle(result.control, "other")
     cores = [middle(turns, part) for part in ("server", "trainer") for turns in (quiet, attacked)]
     return (
         f"{result.attack:22} {result.item or '':>4} | {rates[0]:>7.0f} {rates[1]:>7.0f} {rates[2]:>8.0f} "
-        f"{lost[0]:>6.1f}% {lost[1]:>6.1f}% | {sent[0]:>15.2f} {burnt:>7.2f} {sent[1]:>6.0f} {sent[2]:>6.0f} "
+        f"{result.lost.text():>20} {result.lost_in_all.text():>20} | "
+        f"{sent[0]:>15.2f} {burnt:>7.2f} {sent[1]:>6.0f} {sent[2]:>6.0f} "
         f"{sent[3] / 1e6:>6.1f} | {cores[0]:>5.2f} {cores[1]:>5.2f} {cores[2]:>7.2f} {cores[3]:>5.2f} | "
         f"{result.longest_wait:>6.2f} | {result.before.now:>9.0f} {result.peak:>4.0f} "
         f"{result.memory_after:>5.0f} | {result.trouble or 'lives'}"
@@ -49,9 +49,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"of {', '.join(by_name)}; all if none")
     parser.add_argument(
-        "--turns", type=int, default=3, help="with the attack, and as many without (default 3)"
+        "--turns", type=int, default=12, help="with the attack, and as many without (default 12)"
     )
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each turn (default 5)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each turn (default 2)")
     parser.add_argument("--game", default="connect_four", choices=("connect_four", "tic_tac_toe"))
     options = parser.parse_args()
     unknown = set(options.attacks) - set(by_name)
@@ -62,7 +62,8 @@ def main() -> int:
     print(
         "quiet, control, attacked: evaluations a second of azserver's worker and an azclient, medians. "
         "The control uses as much of the machine's cores as the attacker and sends nothing; lost is against "
-        "it, in all against quiet. Pairs are quiet and attacked. MB are of the front"
+        "it, in all against quiet: medians of the shares of neighbouring turns, and where the median lies "
+        "with 95 % certainty. Pairs are quiet and attacked. MB are of the front"
     )
     print(HEAD, flush=True)
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, ExitStack() as stack:

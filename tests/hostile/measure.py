@@ -9,7 +9,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from math import comb, nan
 from statistics import median
+from typing import NamedTuple
 
 from attacks import Attack
 from foreign_client import Channel
@@ -31,6 +34,41 @@ REST = 1.0
 Turn = dict[str, float]
 """Figures of some seconds, each a second of them. `evals` of the whole system; cores used by `server` (the
 front), `trainer` and `other` (attacker or control); `connections`, `messages`, `bytes` that were sent."""
+
+
+class Lost(NamedTuple):
+    """Share of the throughput that was missing; below 0 when there was more."""
+
+    median: float
+    least: float
+    """With 95 % certainty the median lies between this and `most`."""
+    most: float
+
+    @staticmethod
+    def of(attacked: list[float], without: list[float]) -> Lost:
+        """From pairs of turns that follow each other, so that what both suffered from does not count.
+
+        The interval is that of order statistics, which supposes nothing about how the shares are spread
+        (Conover, Practical Nonparametric Statistics, 3.2). NaN without pairs.
+        """
+        shares = sorted(1 - one / other for one, other in zip(attacked, without, strict=True))
+        if not shares:
+            return Lost(nan, nan, nan)
+        cut = _unlikely(len(shares))
+        return Lost(median(shares), shares[cut], shares[-1 - cut])
+
+    def text(self) -> str:
+        return f"{100 * self.median:.1f}% ({100 * self.least:.1f} to {100 * self.most:.1f})"
+
+
+def _unlikely(turns: int) -> int:
+    """Of `turns` values in order, how many may be left out at each end so that the median of all that could
+    be measured lies among the others with 95 % certainty."""
+    tail, cut = 1 / 2**turns, 0
+    while tail + comb(turns, cut + 1) / 2**turns <= 0.025 and cut + 1 < turns / 2:
+        cut += 1
+        tail += comb(turns, cut) / 2**turns
+    return cut
 
 
 def middle(turns: list[Turn], figure: str) -> float:
@@ -56,10 +94,20 @@ class Result:
     trouble: str = ""
     """Empty when the server lived and the attack found nothing amiss."""
 
-    def lost(self, without: list[Turn]) -> float:
-        """Share of the throughput of other turns that was missing in those with the attack; below 0 when
-        there was more."""
-        return 1 - middle(self.attacked, "evals") / middle(without, "evals")
+    @property
+    def lost(self) -> Lost:
+        """Against the control turn beside each turn with the attack."""
+        return Lost.of(_evals(self.attacked), _evals(self.control))
+
+    @property
+    def lost_in_all(self) -> Lost:
+        """Against the mean of the quiet turns before and after each turn with the attack."""
+        quiet = _evals(self.quiet)
+        return Lost.of(_evals(self.attacked), [sum(pair) / 2 for pair in pairwise(quiet)])
+
+
+def _evals(turns: list[Turn]) -> list[float]:
+    return [turn["evals"] for turn in turns]
 
 
 class Burner(threading.Thread):
@@ -151,14 +199,18 @@ class Waiting(threading.Thread):
 
 
 def measured(target: Target, attack: Attack, turns: int, seconds: float) -> Result:
-    """`turns` times, `seconds` each: quiet, attacked, control. Then quiet once more."""
+    """`turns` times, `seconds` each: quiet, attacked, control, the last two in the other order every other
+    time. Then quiet once more."""
     result = Result(attack.name, attack.item, before=target.memory())
     try:
         target.forget_peak()
-        for _ in range(turns):
+        for turn in range(turns):
             result.quiet.append(_turn(target, seconds)[0])
+            if turn % 2:
+                _control_turn(target, seconds, result)
             _attack_turn(target, attack, seconds, result)
-            _control_turn(target, seconds, result)
+            if not turn % 2:
+                _control_turn(target, seconds, result)
         result.quiet.append(_turn(target, seconds)[0])
         time.sleep(SETTLE)
         memory = target.memory()
@@ -206,6 +258,7 @@ def _attack_turn(target: Target, attack: Attack, seconds: float, result: Result)
 
 
 def _control_turn(target: Target, seconds: float, result: Result) -> None:
+    """Burns what the attacker did in its last turn."""
     time.sleep(REST)
     burner = Burner(result.attacked[-1]["other"])
     result.control.append(_turn(target, seconds, burner)[0])

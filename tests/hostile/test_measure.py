@@ -1,0 +1,26 @@
+"""What `python -m tests.hostile` makes of its turns."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from measure import Lost
+
+
+def test_what_is_lost_is_the_median_of_pairs_so_that_a_slow_stretch_of_both_does_not_count() -> None:
+    without = [1000.0, 100.0, 1000.0, 100.0, 1000.0]
+    attacked = [950.0, 95.0, 960.0, 94.0, 950.0]
+    lost = Lost.of(attacked, without)
+    assert (lost.median, lost.least, lost.most) == pytest.approx((0.05, 0.04, 0.06))
+    assert lost.text() == "5.0% (4.0 to 6.0)"
+
+
+def test_the_interval_leaves_out_as_many_turns_at_both_ends_as_certainty_allows() -> None:
+    """Of 12 turns the outermost two at each end: P(at most 2 of 12 below the median) = 1.9 %."""
+    lost = Lost.of([100.0 - share for share in range(12)], [100.0] * 12)
+    assert (lost.least, lost.median, lost.most) == pytest.approx((0.02, 0.055, 0.09))
+
+
+def test_without_turns_nothing_is_claimed() -> None:
+    assert all(map(math.isnan, Lost.of([], [])))
