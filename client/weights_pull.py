@@ -60,7 +60,7 @@ class WeightsPull:
         self._data = bytearray()
         self._to_ask: deque[int] = deque()
         self._asked: dict[int, float] = {}
-        """Offset -> when to ask again, oldest first."""
+        """Offset -> when to ask again."""
         self._paused_until = 0.0
 
     def offered(self, info: WeightsInfo | None, now: float) -> list[Instruction]:
@@ -94,6 +94,11 @@ class WeightsPull:
             return self._go_on(now)
         return self._all_here(info, now)
 
+    def chunk_postponed(self, offset: int, until: float) -> None:
+        """The server does not give this chunk now, but has it: ask again at `until`."""
+        if offset in self._asked:
+            self._asked[offset] = until
+
     def chunk_refused(self, now: float) -> None:
         """The server does not keep that file any more: begin again with the newest, after a pause."""
         if not self._settling:
@@ -120,7 +125,7 @@ class WeightsPull:
             return None
         if self._pulling is None:
             return self._paused_until
-        return next(iter(self._asked.values()), None)
+        return min(self._asked.values(), default=None)
 
     def _go_on(self, now: float) -> list[Instruction]:
         if self._newest is None or self._settling or not self._joined or now < self._paused_until:

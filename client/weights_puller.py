@@ -72,8 +72,13 @@ class WeightsPuller:
             self._obey(self._pull.chunk(message.sha256, message.offset, frames[0], self._loop.time()))
 
     def on_refused(self, message: Refused) -> None:
+        """Ask for this piece again when the server says so (it is busy), else begin anew."""
         log.warning("the server refuses a piece of the weights: %s", message.reason)
-        self._pull.chunk_refused(self._loop.time())
+        now = self._loop.time()
+        if message.retry_after > 0:
+            self._pull.chunk_postponed(message.request, now + message.retry_after)
+        else:
+            self._pull.chunk_refused(now)
         self._wake.set()
 
     async def run(self) -> None:

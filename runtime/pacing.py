@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MEGABYTE = 1024 * 1024
 LONGEST_DEBT = 60.0
 """Seconds in which any debt is paid: nobody is held up for longer by what somebody at its address did."""
 

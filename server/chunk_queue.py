@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from protocol.messages import GetChunk
-from runtime.pacing import AddressPaces, PaceLimits
+from runtime.pacing import MEGABYTE, AddressPaces, PaceLimits
 
-MEGABYTE = 1024 * 1024
 TO_ADDRESS = PaceLimits(rate=32.0 * MEGABYTE, burst=64.0 * MEGABYTE)
 """Bytes: AlphaZero's network (90 MB) takes a second, eight clients at one address get it within 20 s."""
 LEAST_PRICE = 256 * 1024

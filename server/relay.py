@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
-from runtime.pacing import AddressPaces, PaceLimits
+from runtime.pacing import MEGABYTE, AddressPaces, PaceLimits
 
 WINDOW = 256
 """Games that the trainer may hold without having acknowledged them."""
@@ -37,7 +37,6 @@ RELAY_AGAIN = 20.0
 GIVE_UP = 120.0
 """Seconds after which a place in the window is taken back."""
 
-MEGABYTE = 1024 * 1024
 MOST_BYTES = 2 * MEGABYTE
 """Bytes of them together, or one game; sixteen chess games have about 1 MB."""
 WINDOW_BYTES = 256 * MEGABYTE

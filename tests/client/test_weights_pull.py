@@ -142,6 +142,17 @@ def test_a_file_the_server_dropped_is_asked_for_again_only_after_a_pause() -> No
     assert len(pull.tick(4.0)) == 8
 
 
+def test_a_chunk_that_the_server_is_too_busy_for_is_asked_for_again_and_what_came_is_kept() -> None:
+    pull = joined()
+    first, *others = pull.offered(info(), 0.0)
+    pull.chunk_postponed(first.offset, 2.5)
+    pull.chunk_postponed(99, 2.5)
+    asks = [ask for one in others for ask in pull.chunk(SHA, one.offset, piece(DATA, one.offset), 1.0)]
+    assert pull.next_wake() == 2.5
+    assert pull.tick(2.5) == [first]
+    assert feed(pull, [*asks, first]).data == DATA
+
+
 def run_puller(folder: Path, faults: dict[int, str], versions: list[int]) -> tuple[WeightsPuller, list[Path]]:
     """Announce `versions` one after the other to a puller whose load finds `faults`."""
     loaded: list[Path] = []
