@@ -25,7 +25,7 @@ def write_movers(positions: Positions, actions: npt.NDArray[np.uint16], signs: S
     """Write +1 for each of `actions` that is the first player's, -1 for each of the second's.
 
     positions  uint64[2, state_words]; row 0 is the start position, both are written over
-    signs      int8[len(actions)]
+    actions    uint16[plies];  signs  int8[plies]
     """
     for ply in range(len(actions)):
         here = ply & 1

@@ -38,7 +38,7 @@ def side_to_move(state: State) -> int:
 @jit
 def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
     """Two planes a position, newest first: own stones, then the other's, for the side to move now; then 1
-    if that is the first player, else 0 (AlphaGo Zero's colour plane)."""
+    if that is the first player, else 0 (AlphaGo Zero's colour plane). packed_features  [2 * history + 1]"""
     for back in range(history):
         own, other = ZERO, ZERO
         if back < n:

@@ -13,7 +13,9 @@ import numpy.typing as npt
 from games.spec import Game, Positions, State
 
 Actions = npt.NDArray[np.uint16]
+"""[max_legal]"""
 Words = npt.NDArray[np.uint64]
+"""[feature_words]"""
 
 
 def side_to_move(state: State) -> int:

@@ -40,6 +40,7 @@ def _board(squares: list[int]) -> int:
 
 
 def _leaper(jumps: tuple[tuple[int, int], ...]) -> Words:
+    """`[square]`: where a man that jumps so can go from there."""
     boards = [_board([to for jump in jumps for to in _walk(square, *jump, 1)]) for square in range(64)]
     return np.array(boards, dtype=np.uint64)
 
@@ -64,7 +65,7 @@ def _line_tables() -> tuple[Words, Words]:
 
 
 def _crossing(direction: int) -> Words:
-    """The whole line in that direction (and its opposite) through each square."""
+    """`[square]`: the whole line in that direction (and its opposite) through it."""
     rays = RAYS.reshape(64, 8)
     return rays[:, direction] | rays[:, (direction + 4) % 8]
 
@@ -85,12 +86,14 @@ NOT_H_FILE = np.uint64(0x7F7F7F7F7F7F7F7F)
 def _up(ray: np.uint64, occupied: np.uint64) -> np.uint64:
     """The part of a ray towards higher squares up to and including the first man on it."""
     men = ray & occupied
-    return ray & (men ^ (men - ONE))
+    return ray & (men ^ (men - ONE))  # without men 0 - 1 is all ones, and the ray stays whole
 
 
 @jit
 def _down(ray: np.uint64, occupied: np.uint64) -> np.uint64:
     """The part of a ray towards lower squares up to and including the first man on it."""
+    # 63 ^ clz is the index of the highest man; `| ONE` gives an empty ray one, as clz of 0 is undefined. The
+    # shift of all ones clears what lies below it.
     return ray & (EVERYWHERE << (_TOP_BIT ^ count_leading_zeros((ray & occupied) | ONE)))
 
 
@@ -191,12 +194,12 @@ def en_passant_captors(
     The one move that is made and tested: it takes two men off one rank, so no pin sees it coming.
     All boards as the side to move sees them; the other boards are the opponent's.
     """
-    taken = ONE << (file + np.uint64(32))
+    taken = ONE << (file + np.uint64(32))  # on the fifth rank
     target = taken << np.uint64(8)
     near = own_pawns & (((taken & NOT_A_FILE) >> ONE) | ((taken & NOT_H_FILE) << ONE))
     legal = ZERO
     while near:
-        captor = near & (ZERO - near)
+        captor = near & (ZERO - near)  # the lowest bit: x & -x, in two's complement
         after = occupied ^ captor ^ taken ^ target
         if not attackers_of(king_square, pawns & ~taken, knights, diagonal, straight, after):
             legal |= captor

@@ -33,7 +33,10 @@ def _share(count: np.uint64, scale: np.float32) -> np.uint64:
 
 @jit
 def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
-    """Write the packed features of `positions[n - 1]` with `history` positions (see `games.spec`)."""
+    """Write the packed features of `positions[n - 1]` with `history` positions (see `games.spec`).
+
+    packed_features  [14 * history + 7]
+    """
     flags = positions[n - 1, 8]
     side = flags & ONE
     at = 0
@@ -51,6 +54,7 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
             packed_features[at + 12] = EVERYWHERE if earlier >= 1 else ZERO
             packed_features[at + 13] = EVERYWHERE if earlier >= 2 else ZERO
         at += PLANES_PER_POSITION
+    # Rights are White's in bits 1 and 2, Black's in bits 3 and 4.
     own_rights, other_rights = flags >> (ONE + side + side), flags >> (np.uint64(3) - side - side)
     packed_features[at] = float_as_word(np.float32(side))
     packed_features[at + 1] = _share((flags >> PLIES_SHIFT) & PLIES_MASK, _PLIES_SCALE)

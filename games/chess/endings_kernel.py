@@ -4,6 +4,11 @@ A table holds one byte a position: plies to mate with best play, `DRAWN` or `ILL
 men, Black a bare king. Index: white king + 64 * black king + 64^2 * first man (+ 64^3 * second man).
 `white` is for White to move, `black` for Black to move. No castling, no fifty-move rule, no history.
 
+In all functions tables are uint8[64 ** (2 + men)], `kinds` are int64[1 or 2] of KNIGHT..QUEEN, and `ways`,
+which has the size of a table, counts the moves of Black's that are not known to lose yet. To go back from a
+position is cheap: pieces but pawns move both ways, so the squares a man attacks are those it may have come
+from.
+
 Nothing in here may call other jitted code of other packages: the compile cache does not see a change there.
 """
 

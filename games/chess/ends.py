@@ -49,7 +49,7 @@ def insufficient_material(state: State) -> bool:
     """No sequence of legal moves can mate: bare kings, one knight, or bishops of one square colour."""
     if state[0] | state[3] | state[4]:
         return False
-    if state[1]:
+    if state[1]:  # with a knight two kings may have nobody else
         return count_ones(state[6] | state[7]) <= np.uint64(3)
     return not (state[2] & _LIGHT_SQUARES and state[2] & ~_LIGHT_SQUARES)
 
@@ -82,7 +82,7 @@ def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
     while earlier >= oldest and found < enough:
         if same_position(positions[earlier], positions[last]):
             found += 1
-        earlier -= 2
+        earlier -= 2  # with the same side to move
     return found
 
 

@@ -22,6 +22,7 @@ MOBILITY = 2
 
 _LAST_SQUARE, _SIX = np.uint64(63), np.uint64(6)
 _LAST_RANK = np.uint64(56)
+"""The bits of a square that say its rank; all set: the last one."""
 _QUEEN_LIKE = np.uint64(64)
 _FILE = np.uint64(7)
 

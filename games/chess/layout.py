@@ -39,7 +39,8 @@ UPSIDE_DOWN = np.uint64(56)
 
 @jit
 def turned(board: np.uint64, side: np.uint64) -> np.uint64:
-    """The board as `side` (0 White, 1 Black) sees it, its own first rank below."""
+    """The board as `side` (0 White, 1 Black) sees it, its own first rank below. A rank is a byte, so one
+    instruction (bswap) turns the board."""
     return reverse_bytes(board) if side else board
 
 

@@ -4,6 +4,12 @@ The board is turned so that the side to move always moves up; one generator then
 and writes policy indices at once. A pinned man may move along the line through its king only; in
 check only moves that take the checker or step between it and the king remain. En passant, which
 opens two squares of a rank at a time, is tested by itself (`attacks.en_passant_captors`).
+
+Two tricks come again and again. `bits & (bits - ONE)` clears the lowest set bit, so a loop visits the men or
+targets of a board and no empty square; and it is 0 just if there was one bit only. And a shift moves all men
+of a board at once, 8 bits a rank, 1 bit a file, once those on the edge that it would wrap are masked out.
+
+`actions`, in all functions, is uint16[max_legal]; `count` says how many are written.
 """
 
 from __future__ import annotations
@@ -50,8 +56,10 @@ _SIX, _SEVEN, _EIGHT, _NINE, _SIXTEEN = (np.uint64(number) for number in (6, 7, 
 _THIRD_RANK = np.uint64(0xFF0000)
 _LAST_RANK = np.uint64(0xFF00000000000000)
 _SHORT_EMPTY = np.uint64(0x60)
+"""f1 and g1."""
 _SHORT_SAFE = np.uint64(0x60)
 _LONG_EMPTY = np.uint64(0x0E)
+"""b1, c1 and d1; the king passes over the last two only."""
 _LONG_SAFE = np.uint64(0x0C)
 _UNDERPROMOTION_BASE = np.uint64(64 * 64)
 _UNDERPROMOTION_STEP = np.uint64(3 * 64)
@@ -104,6 +112,7 @@ def _pinned(
     king_square: np.uint64, own: np.uint64, diagonal: np.uint64, straight: np.uint64, occupied: np.uint64
 ) -> np.uint64:
     """Own men that stand alone between the king and one of the opponent's sliding pieces."""
+    # X-ray: take the king's nearest own men off the board and look again. A slider seen only now pins one.
     near = own & (bishop_attacks(king_square, occupied) | rook_attacks(king_square, occupied))
     beyond = occupied ^ near
     pinners = bishop_attacks(king_square, beyond) & diagonal | rook_attacks(king_square, beyond) & straight
@@ -130,6 +139,7 @@ def _pawn_moves(
     A pinned pawn on its king's file may advance, on a diagonal take along that diagonal.
     """
     empty = ~occupied
+    # `mask` is left out of `one`: the second step of a pawn may answer a check that the first does not.
     one = ((pawns & (~pinned | FILE_THROUGH[king_square])) << _EIGHT) & empty
     two = ((one & _THIRD_RANK) << _EIGHT) & empty & mask
     left = ((pawns & (~pinned | FALLING_THROUGH[king_square]) & NOT_A_FILE) << _SEVEN) & other & mask
@@ -208,7 +218,7 @@ def _write_en_passant(file: np.uint64, captors: np.uint64, actions: Actions, cou
     """Append the en-passant captures of the pawns `captors` (at most two)."""
     while captors:
         row = count_trailing_zeros(captors) << _SIX
-        actions[count] = ACTION_OF[row + file + np.uint64(40)]
+        actions[count] = ACTION_OF[row + file + np.uint64(40)]  # 40 is a6, where the captor lands
         count += ONE
         captors &= captors - ONE
     return count
@@ -244,7 +254,7 @@ def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
             count = _write_castling(square, rights, occupied, danger, actions, count)
     mask = EVERYWHERE
     if checkers:
-        if checkers & (checkers - ONE):
+        if checkers & (checkers - ONE):  # two at once: only the king can move
             return int(count)
         mask = checkers | BETWEEN[(square << _SIX) + count_trailing_zeros(checkers)]
     pinned = _pinned(square, own, foe_diagonal, foe_straight, occupied)

@@ -16,7 +16,10 @@ from games.spec import Positions, State
 def _count(
     positions: Positions, actions: npt.NDArray[np.uint16], left: npt.NDArray[np.int64], depth: int
 ) -> int:
-    """Depth-first over a stack of `depth` positions; the last level is counted, not played."""
+    """Depth-first over a stack of `depth` positions; the last level is counted, not played.
+
+    positions [depth], actions [depth, max_legal] and left [depth] (moves not tried yet): scratch
+    """
     nodes, level = 0, 0
     left[0] = legal_actions(positions, 1, actions[0])
     if depth == 1:

@@ -72,12 +72,12 @@ def _finish_pawn_move(
             promoted = ONE + (plane - _UNDERPROMOTION_PLANE) // np.uint64(3)
         child[0] ^= reached
         child[promoted] |= reached
-    elif origin ^ target == np.uint64(16):
+    elif origin ^ target == np.uint64(16):  # ranks 2 and 4, or 7 and 5, differ in this bit alone
         near = ((reached & NOT_A_FILE) >> ONE) | ((reached & NOT_H_FILE) << ONE)
-        if near & child[0] & child[foe]:
+        if near & child[0] & child[foe]:  # rarely: only then it is seen whether they may take
             return en_passant_field(child, side ^ ONE, target & np.uint64(7))
-    elif not took and (origin ^ target) & np.uint64(7):
-        passed = ONE << (target ^ np.uint64(8))
+    elif not took and (origin ^ target) & np.uint64(7):  # to another file, and nobody was there
+        passed = ONE << (target ^ np.uint64(8))  # ranks 6 and 5, or 3 and 4
         child[0] ^= passed
         child[foe] ^= passed
     return ZERO
@@ -97,7 +97,7 @@ def play(parent: State, action: int, child: State) -> None:
     pawn_moved, king_moved = parent[0] & left, parent[5] & left
     foe = parent[np.uint64(7) - side]
     took = foe & reached
-    for piece in range(6):
+    for piece in range(6):  # without a branch: both squares are cleared, and the bit of `origin` is put down
         board = parent[piece]
         child[piece] = (board & ~(left | reached)) | (((board >> origin) & ONE) << target)
     child[_SIX + side] = parent[_SIX + side] ^ left ^ reached
@@ -107,7 +107,7 @@ def play(parent: State, action: int, child: State) -> None:
         en_passant = _finish_pawn_move(child, side, plane, origin, target, took)
     elif king_moved and plane in (_EAST_TWO, _WEST_TWO):
         rook = _SHORT_ROOK << (target - _SIX) if plane == _EAST_TWO else _LONG_ROOK << (target - np.uint64(2))
-        child[3] ^= rook
+        child[3] ^= rook  # clears the one square of the rook and sets the other
         child[_SIX + side] ^= rook
     clock = ZERO if took or pawn_moved else ((flags >> CLOCK_SHIFT) & CLOCK_MASK) + ONE
     child[8] = (

@@ -36,6 +36,7 @@ _SIDEWAYS, _UP, _UP_RIGHT, _UP_LEFT = ONE, np.uint64(COLS), np.uint64(COLS + 1),
 
 @jit
 def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
+    """The columns that are not full, ascending, into `actions` [7]."""
     top = (positions[n - 1, 0] | positions[n - 1, 1]) >> _TOP_ROW
     count = 0
     for col in range(COLS):
@@ -57,7 +58,7 @@ def play(parent: State, action: int, child: State) -> None:
 @jit
 def _starts_of_four(stones: int, step: int) -> int:
     """Cells with stones on them and on the next three, `step` bits apart, rows not kept apart."""
-    pairs = stones & (stones >> step)
+    pairs = stones & (stones >> step)  # two in a row begin here; four are two such, two steps apart
     return pairs & (pairs >> (step + step))
 
 

@@ -10,6 +10,11 @@ early as can be); -n: it loses so. The sign is the result.
 Method: never play a move that loses at once or that lets the other side win above it; look first at
 moves that make most threats, centre first; windows as narrow as the question allows. Nothing in here
 may call other jitted code of other packages: the compile cache does not see a change there (`games.jit`).
+
+In all functions:
+table    uint64[power of two]: position << 8 | bound; kept from call to call
+scratch  uint64[CELLS, 2, COLS]
+nodes    int64[1], counts positions
 """
 
 from __future__ import annotations
@@ -57,6 +62,7 @@ def winning_cells(stones: np.uint64, mask: np.uint64) -> np.uint64:
 @jit
 def playable_cells(mask: np.uint64) -> np.uint64:
     """The lowest empty cell of every column that is not full."""
+    # One added at the bottom of a column carries through its stones to the first empty cell.
     return (mask + _BOTTOM) & _BOARD
 
 
@@ -70,12 +76,15 @@ def _moves_that_survive(own: np.uint64, mask: np.uint64) -> np.uint64:
         if forced & (forced - ONE):
             return ZERO
         cells = forced
-    return cells & ~(threats >> ONE)
+    return cells & ~(threats >> ONE)  # not below a threat, which it would make playable
 
 
 @jit
 def _order(own: np.uint64, mask: np.uint64, cells: np.uint64, moves: Words, marks: Words) -> int:
-    """Write the cells into `moves`, those that make most threats first, else centre first."""
+    """Write the cells into `moves`, those that make most threats first, else centre first.
+
+    moves, marks  uint64[COLS]: a cell each, and how many threats it makes
+    """
     count = 0
     for col in _CENTRE_FIRST:
         cell = cells & (_COLUMN << (col * _SEVEN))
@@ -99,7 +108,7 @@ def key_of(own: np.uint64, mask: np.uint64) -> np.uint64:
 
 @jit
 def _slot(key: np.uint64, table: Words) -> np.uint64:
-    """Where a position lies in a table of a power of two entries."""
+    """Where a position lies in a table of a power of two entries, by Fibonacci hashing (Knuth)."""
     return ((key * _HASH) >> np.uint64(20)) & np.uint64(len(table) - 1)
 
 
@@ -116,9 +125,6 @@ def negamax(
     """The score if it lies between `alpha` and `beta`, else a bound of it on the far side.
 
     Only for positions in which the side to move cannot win at once.
-    table    uint64[power of two]: position << 8 | bound; kept from call to call
-    scratch  uint64[CELLS, 2, COLS]
-    nodes    int64[1], counts positions
     """
     nodes[0] += 1
     stones: Any = np.int64(count_ones(mask))

@@ -38,7 +38,7 @@ def has(state: State, first_word: int, bit: int) -> bool:
 
 @kernel
 def put(words: Words, first_word: int, bit: int) -> None:
-    """Set it."""
+    """Set it in `words` [any number]."""
     words[first_word + (bit >> 6)] |= ONE << np.uint64(bit & 63)
 
 
@@ -65,7 +65,7 @@ def owned(state: State, side: int) -> int:
 
 @kernel
 def legal_actions(positions: Positions, n: int, actions: Actions) -> int:
-    """Edges that are not drawn, ascending."""
+    """Edges that are not drawn, ascending, into `actions` [edges]."""
     count = 0
     for edge in range(len(EDGE_BOXES)):
         if not has(positions[n - 1], 0, edge):
@@ -118,7 +118,8 @@ def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) 
 
 @kernel
 def encode(positions: Positions, n: int, history: int, packed_features: Words) -> None:
-    """PLANES_PER_POSITION planes a position, newest first, then SCALAR_PLANES numbers."""
+    """PLANES_PER_POSITION planes a position, newest first, then SCALAR_PLANES numbers, into
+    `packed_features` [feature_words]."""
     side = side_to_move(positions[n - 1])
     boxes = len(BOX_EDGES)
     for word in range(PLANES_PER_POSITION * BOX_WORDS * history):

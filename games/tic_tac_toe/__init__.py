@@ -29,6 +29,7 @@ _LINES = np.array([0o007, 0o070, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124], dtyp
 
 @jit
 def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
+    """The empty cells, ascending, into `actions` [9]."""
     taken = positions[n - 1, 0] | positions[n - 1, 1]
     count = 0
     for cell in range(CELLS):
