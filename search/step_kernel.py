@@ -36,6 +36,7 @@ from search.layout import (
     Outbox,
     Tree,
 )
+from search.prefetch_kernel import fetch_ahead
 from search.random_kernel import random_below
 from search.selection.stubs import choose_below, choose_root
 from search.tree_kernel import backup, expand, prove
@@ -245,6 +246,7 @@ def expand_backup_select(
     """
     begin, stopped = 0, 0
     for k in range(len(rows)):
+        fetch_ahead(forest, rows, k)
         slot, what = rows[k].slot, rows[k].what
         tree = Tree(
             forest.parameters,
