@@ -27,13 +27,13 @@ from engine.nets import load_net
 from evaluation.truth.measuring import measure as measure_errors
 from evaluation.truth.rows import rows_for
 from games import get_game
+from games.nearest import nearest
 from games.spec import Game
 from net.architectures.registry import build, named
 from net.architectures.sizes import Architecture
 from net.inference import Inference
 from net.weights import load
 from runtime.exits import Exit, Fatal, guarded
-from runtime.nearest import nearest
 from runtime.runs import RunFolder
 from store.reader import StoreReader
 from trainer.config import LossSettings, OptimizerSettings

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from games.nearest import nearest
 from games.spec import Game
 from protocol.settings import MOVED, SelfPlaySettings, changed
 from runtime.config import flattened, nested, renamed
@@ -63,13 +64,17 @@ def search_name(settings: SelfPlaySettings) -> str:
 def _parsed(text: str) -> SelfPlaySettings:
     name, _, rest = text.partition("?")
     changes: dict[str, Any] = {"search.selection": name}
+    try:
+        used = selection(name).FIELDS
+    except ValueError as error:
+        raise Fatal(f"the search {text!r}: {error}", Exit.CONFIG) from error
+    words = [word for word, path in WORDS.items() if path in used]
     for part in rest.split("&") if rest else []:
         word, separator, value = part.partition("=")
-        if not separator or word not in WORDS:
-            raise Fatal(
-                f"the search {text!r}: {part!r} is not SETTING=VALUE; settings are {', '.join(WORDS)}",
-                Exit.CONFIG,
-            )
+        if not separator or word not in words:
+            what = f"{name} reads no setting {word!r}" if separator else f"{part!r} is not SETTING=VALUE"
+            near = f"the nearest is {nearest(word, words)}; it reads {', '.join(words)}"
+            raise Fatal(f"the search {text!r}: {what}; {near}", Exit.CONFIG)
         changes[WORDS[word]] = value
     try:
         return _with(changes, strict=False)

@@ -12,9 +12,9 @@ import msgspec
 
 from games import get_game
 from games.names import GAME_NAMES, LISTED, is_game
+from games.nearest import nearest
 from runtime.config import renamed
 from runtime.exits import Exit, Fatal
-from runtime.nearest import nearest
 from server.config import MOVED as MOVED_SERVER
 from trainer.config import MOVED as MOVED_TRAINER
 

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from games.names import GAME_MODULES, GAME_NAMES, LISTED, SIZED_GAMES, SIZED_NAME
+from games.nearest import nearest
 
 if TYPE_CHECKING:
     from games.spec import Game
@@ -30,7 +31,8 @@ def get_game(name: str) -> Game:
         if game.name != name:
             raise ValueError(f"the game {name!r} is called {game.name!r}")
     else:
-        raise ValueError(f"unknown game {name!r}; known games: {LISTED}")
+        near = nearest(name, GAME_MODULES)
+        raise ValueError(f"unknown game {name!r} (the nearest is {near}); known games: {LISTED}")
     return game
 
 

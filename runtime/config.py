@@ -20,8 +20,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from games.nearest import nearest
 from runtime.exits import Exit, Fatal
-from runtime.nearest import nearest
 
 T = TypeVar("T")
 

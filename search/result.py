@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from search.final_move import Candidates
-from search.search_stats import NetView, SearchStats
+from search.search_stats import SearchStats
 
 if TYPE_CHECKING:
     from search.selection.halving import RootScores
-
-__all__ = ["NetView", "SearchResult", "candidates_of", "evenly", "listed"]
+    from search.tree import SearchTree
 
 
 @dataclass(eq=False, slots=True)
@@ -65,3 +64,24 @@ def candidates_of(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) 
     edges = np.sort(edges[np.isin(edges["action"], actions)], order="action")
     visits = edges["visits"].copy()
     return Candidates(actions, visits, edges["value_sum"] / visits.astype(np.float64))
+
+
+def result_of_visits(
+    tree: SearchTree,
+    actions: npt.NDArray[np.uint16],
+    visits: npt.NDArray[np.int32],
+    *,
+    is_cheap: bool,
+    is_pruned: bool = False,
+) -> SearchResult:
+    """Of a search whose policy target is its `visits [k]` of `actions [k]`."""
+    by_value = tree.settings.moves.final_move != "visits"
+    return SearchResult(
+        actions,
+        visits,
+        tree.root_value(),
+        tree.kept,
+        is_target=not is_cheap,
+        is_pruned=is_pruned,
+        candidates=candidates_of(tree.edges_of(0), actions) if by_value else None,
+    )

@@ -7,6 +7,7 @@ from operator import attrgetter
 import numpy as np
 
 from games import GAME_NAMES, get_game
+from games.nearest import nearest
 from games.spec import Game
 from protocol.settings import SearchSettings, SelfPlaySettings, changed
 from search.final_move import FINAL_MOVES
@@ -153,7 +154,10 @@ def _check_choices(settings: SelfPlaySettings) -> None:
     for name, known in choices.items():
         found = attrgetter(name)(settings)
         if found not in known:
-            raise ValueError(f"self_play.{name} is {found!r}, but must be one of {', '.join(known)}")
+            raise ValueError(
+                f"self_play.{name} is {found!r}, but must be one of {', '.join(known)}; the nearest is "
+                f"{nearest(found, known)}"
+            )
     if settings.search.exploration == "alphazero" and settings.search.c_puct != SearchSettings.c_puct:
         raise ValueError(
             "self_play.search.c_puct is set, but exploration = alphazero does not use it: set c_init "

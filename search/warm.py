@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from search.mcts import search
 from search.pool import SearchPool
 from search.settings import resolve
 from search.tree import tree_for
+
+WRONG_NAME = 78
+"""`CONFIG` of `runtime.exits`."""
 
 
 def warm(game_name: str, root: str = "puct") -> float:
@@ -39,6 +43,18 @@ def warm(game_name: str, root: str = "puct") -> float:
     return time.perf_counter() - began
 
 
+def main(names: Sequence[str]) -> int:
+    """Warm each GAME[:SELECTION]; the exit status, 78 if there is no such game or selection."""
+    for name in names:
+        game, _, root = name.partition(":")
+        try:
+            seconds = warm(game, root or "puct")
+        except ValueError as error:
+            print(f"search.warm: error: {error}", file=sys.stderr)
+            return WRONG_NAME
+        print(f"{name}: rules and search ready in {seconds:.1f} s")
+    return 0
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:]:
-        print(f"{name}: rules and search ready in {warm(*name.split(':')):.1f} s")
+    sys.exit(main(sys.argv[1:]))

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from games.nearest import nearest
 from protocol.messages import MAX_START
-from runtime.nearest import nearest
 from search.settings import MAX_SIMULATIONS
 
 MAX_LINE = 256 * 1024

@@ -21,11 +21,16 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from games.nearest import nearest
+
 NAMES = ("puct", "gumbel", "thompson")
 
 
 def selection(name: str) -> Any:
     """The module of that name."""
     if name not in NAMES:
-        raise ValueError(f"there is no selection {name!r}; there are {', '.join(NAMES)}")
+        near = nearest(name, NAMES)
+        raise ValueError(
+            f"there is no selection {name!r} (the nearest is {near}); there are {', '.join(NAMES)}"
+        )
     return importlib.import_module(f"search.selection.{name}")

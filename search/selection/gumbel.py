@@ -20,7 +20,8 @@ from protocol.records import SHARES
 from protocol.search_columns import PRIOR_FLOOR
 from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
-from search.result import NetView, SearchResult, listed
+from search.result import SearchResult, listed
+from search.search_stats import NetView
 from search.selection.halving import RootScores, halving_schedule, integer_shares
 from search.tree_kernel import value_sum_of
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from games.jit import kernel
 from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
-from search.result import NetView, SearchResult, candidates_of, listed
+from search.result import SearchResult, listed, result_of_visits
+from search.search_stats import NetView
 from search.selection.pruning import pruned, prunes
 from search.settings import EXPLORATIONS
 from search.tree_kernel import value_sum_of
@@ -71,16 +72,7 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
         edges = tree.edges_of(0)
         left = pruned(edges, view.priors, settings)
         arrays, is_pruned = listed(edges["action"], left), bool((left < edges["visits"]).any())
-    return SearchResult(
-        *arrays,
-        tree.root_value(),
-        tree.kept,
-        is_target=not is_cheap,
-        is_pruned=is_pruned,
-        candidates=candidates_of(tree.edges_of(0), arrays[0])
-        if settings.moves.final_move != "visits"
-        else None,
-    )
+    return result_of_visits(tree, *arrays, is_cheap=is_cheap, is_pruned=is_pruned)
 
 
 @kernel

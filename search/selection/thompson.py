@@ -24,7 +24,8 @@ from protocol.search_columns import PRIOR_FLOOR
 from protocol.settings import SelfPlaySettings
 from search.layout import BLOCKED, Tree
 from search.random_kernel import random_normal
-from search.result import NetView, SearchResult, candidates_of
+from search.result import SearchResult, result_of_visits
+from search.search_stats import NetView
 from search.tree_kernel import value_sum_of
 
 if TYPE_CHECKING:
@@ -58,10 +59,7 @@ def begin(tree: SearchTree, *, is_cheap: bool) -> None:
 
 def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:  # noqa: ARG001
     """The visits of the root are the policy target."""
-    arrays = tree.visited()
-    is_read = tree.settings.moves.final_move != "visits"
-    candidates = candidates_of(tree.edges_of(0), arrays[0]) if is_read else None
-    return SearchResult(*arrays, tree.root_value(), tree.kept, is_target=not is_cheap, candidates=candidates)
+    return result_of_visits(tree, *tree.visited(), is_cheap=is_cheap)
 
 
 @kernel

@@ -90,6 +90,23 @@ def test_a_search_that_means_nothing_is_refused(text: str) -> None:
     assert refused.value.code == Exit.CONFIG
 
 
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        ("gumble", "gumbel"),
+        ("thompson?final_mov=max", "final_move"),
+        ("gumbel?c_scale=1", "gumbel_c_scale"),
+        ("thompson?c_init=2", "final_"),
+    ],
+)
+def test_a_selection_that_is_not_there_or_does_not_read_a_setting_names_the_nearest(
+    text: str, nearest: str
+) -> None:
+    with pytest.raises(Fatal, match=f"the nearest is {nearest}") as refused:
+        search_for(text, GAME)
+    assert refused.value.code == Exit.CONFIG
+
+
 @pytest.mark.parametrize("content", ["self_play = 3\n", "[self_play.search]\nc_init = 'a'\n", "= = ="])
 def test_a_run_whose_settings_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
     weights = run_of(tmp_path, SelfPlaySettings())
