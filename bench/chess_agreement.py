@@ -52,7 +52,7 @@ class Disagreement(AssertionError):
 
 @dataclass
 class Tally:
-    """What a set of games met."""
+    """Counts over a set of games."""
 
     games: int = 0
     plies: int = 0

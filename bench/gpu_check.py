@@ -58,7 +58,7 @@ def plain_answers(network: Network, game: Game, batch: Arrays) -> tuple[npt.NDAr
 
 
 def check(preset: str, device: str) -> list[str]:
-    """What is wrong with this preset's answers on `device`; prints the differences."""
+    """The faults of this preset's answers on `device`; prints the differences."""
     game = get_game("chess")
     network = scrambled(preset, game)
     inference = Inference(game, game.history, device)

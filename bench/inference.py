@@ -26,7 +26,7 @@ PRESETS_MEASURED = ("tiny", "small")
 HEADLINE = "small"
 BUCKETS = (8, 16, 32, 64, 128, 256, 512)
 SECONDS_PER_BUCKET = 0.2
-"""Of a turn."""
+"""Seconds of a turn for one batch size."""
 GAME_PLIES = 120
 
 Arrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]

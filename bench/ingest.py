@@ -29,7 +29,7 @@ TOTAL = 6000
 
 
 def relayed(records: list[GameRecord], total: int) -> list[tuple[RelayGame, bytes]]:
-    """What arrives at the trainer: `total` different records."""
+    """The messages that arrive at the trainer: `total` different records."""
     messages = []
     for number in range(total):
         record = dataclasses.replace(records[number % len(records)], uid=os.urandom(16))

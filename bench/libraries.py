@@ -38,12 +38,12 @@ Run = Callable[[F32], tuple[F32, F32]]
 """Planes `[n, rows, cols, planes]` to policy logits and wdl."""
 
 Library = Callable[[Network, Game, int, int], Callable[[], Run]]
-"""Of a folded network, rows of a chunk and threads: what makes a `Run` for each thread."""
+"""(folded network, game, rows of a chunk, threads) -> a function that makes a `Run` for each thread."""
 
 NETWORKS = ("tiny", "small", "medium", "tf-small")
 ROWS = 256
 SECONDS = 0.5
-"""Of a turn."""
+"""Seconds of a turn."""
 
 
 class LibraryForward:

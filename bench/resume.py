@@ -65,7 +65,7 @@ class Processes:
         self._running.clear()
 
     def hashes(self) -> dict[int, str]:
-        """Of the weights files, by version."""
+        """Hashes of the weights files, by version."""
         found = {}
         for path in (self.folder / "r" / "weights").glob("*.safetensors"):
             data = path.read_bytes()
@@ -73,7 +73,7 @@ class Processes:
         return found
 
     def games(self) -> int:
-        """In the store."""
+        """Number of games in the store."""
         with contextlib.closing(sqlite3.connect(f"file:{self.folder}/r/games.db?mode=ro", uri=True)) as store:
             return int(store.execute("SELECT count(*) FROM games").fetchone()[0])
 

@@ -19,7 +19,7 @@ POSITIONS = 20_000_000
 DISTINCT = 200
 BATCH = 4096
 SECONDS = 5.0
-"""Of processor time."""
+"""Processor time of the measurement."""
 
 
 def filled_window() -> Window:

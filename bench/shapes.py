@@ -114,7 +114,7 @@ def train(taught: Lessons, architecture: Architecture, steps: int, seed: int) ->
 
 
 def steps_in(seconds: float, taught: Lessons, architecture: Architecture, seed: int) -> int:
-    """How many steps fit into so many seconds of processor time; those that warm up are not counted."""
+    """Steps that fit into `seconds` of processor time, without those that warm up."""
     train(taught, architecture, PACE_STEPS, seed)
     _, step_ms = train(taught, architecture, PACE_STEPS, seed)
     return max(1, round(1000 * seconds / step_ms))

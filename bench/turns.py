@@ -15,7 +15,7 @@ TURNS = 5
 
 @dataclass(frozen=True)
 class Spread:
-    """What repeated measurements came to."""
+    """Median, least and most of repeated measurements."""
 
     median: float
     least: float
@@ -48,5 +48,5 @@ def in_turns(sides: Mapping[str, Callable[[], float]], turns: int = TURNS) -> Me
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Spread:
-    """Of `over / under`, turn by turn. ValueError when they have not the same number of turns."""
+    """The spread of `over / under`, turn by turn. ValueError if the numbers of turns differ."""
     return Spread.of([a / b for a, b in zip(over, under, strict=True)])

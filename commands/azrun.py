@@ -33,7 +33,7 @@ ASK_EVERY = 1.0
 GRACE = 15.0
 """Seconds that one part gets to end cleanly, with what it waits for not counted."""
 GRACES = {"trainer": TRAINER_GRACE, "server": GRACE + TRAINER_GRACE}
-"""Where it is more."""
+"""The parts that get more."""
 
 EXAMPLES = (
     "azrun                                     chess with a tiny network, until Ctrl-C",

@@ -25,9 +25,9 @@ class RunConfig:
     """The whole loop on this machine: azserver, azclient and the trainer."""
 
     game: str = DEFAULT_GAME
-    """Its name; `--help` lists the games above."""
+    """Name of the game, as listed above."""
     minutes: float = 0.0
-    """How long, minutes; 0 runs until Ctrl-C."""
+    """Minutes to run; 0 runs until Ctrl-C."""
     run: str = ""
     """Name of the run; empty is GAME-NET. A run that exists is continued."""
     runs: Path = Path("runs")
@@ -38,7 +38,7 @@ class RunConfig:
     """The network of a new run: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64
     (blocks x channels), 6x96se (with squeeze-excitation); docs/networks.md has all."""
     gpus: str = ""
-    """GPUs of the evaluators, as for azserver; empty: all there are, else the CPU."""
+    """GPUs of the evaluators, as for azserver; empty: all GPUs, or the CPU if there is none."""
     simulations: int = 32
     """New simulations per move (AlphaZero: 800; small because this is for one machine)."""
     games: int = 64
@@ -102,7 +102,7 @@ def _config_flag(file: Path | None) -> list[str]:
 
 
 def check(settings: RunConfig) -> None:
-    """What can be seen to be wrong before anything is started. Raises Fatal."""
+    """Fatal for wrong settings, before anything is started."""
     from net.architectures.registry import check_name
 
     try:

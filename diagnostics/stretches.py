@@ -30,7 +30,7 @@ class Variety:
         self.lengths: Counter[int] = Counter()
         """Games by plies."""
         self._openings: dict[int, set[int]] = {plies: set() for plies in openings}
-        """By length: hashes of the start position and the first moves."""
+        """Hashes of the start position and the first moves, by length."""
 
     def add(self, record: GameRecord) -> None:
         """Count one more game."""
@@ -53,7 +53,7 @@ class Stretch:
 
     games: int = 0
     draws: int = 0
-    """Of any kind, the cap on the length included."""
+    """Draws of any kind; the ply cap is one."""
     plies: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     """Games by how they ended."""

@@ -30,7 +30,7 @@ class Recipe:
     """The settings of a recipe file."""
 
     name: str
-    """Of the file, without its ending."""
+    """Name of the file, without its ending."""
     title: str
     game: str
     minutes: float

@@ -24,7 +24,7 @@ from runtime.runs import write_atomically
 STYLES = ("-", "--", ":", "-.")
 COLOURS = ("#1f6fb2", "#d9822b", "#3a9a5b", "#9b4f96", "#666666")
 COLUMNS = 2
-"""Of curves: a style for each seed, a colour for each label, so many panels in a row."""
+"""Curves: a style for each seed, a colour for each label; panels in a row."""
 EARLY = 0.97
 """A run that took less than this share of its recipe's minutes was stopped early."""
 

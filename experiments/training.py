@@ -51,7 +51,7 @@ class Trained:
 
     folder: RunFolder
     snapshots: list[Snapshot]
-    """In order; the first is the untrained network, the last the one at the end."""
+    """In order: the first is the untrained network, the last the final one."""
     summary: dict[str, Any]
     """azrun's last line."""
     minutes: float

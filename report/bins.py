@@ -40,7 +40,7 @@ class Bin:
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
     def percentile(self, percent: int) -> int:
-        """Of the lengths, plies; see `percentile_of`."""
+        """Percentile of the lengths, plies; see `percentile_of`."""
         return percentile_of(self.lengths, percent)
 
 

@@ -116,7 +116,7 @@ def curves(
     *,
     zero: bool = False,
 ) -> Callable[[Axes], None]:
-    """What `chart` takes to draw curves with points; `labels` name the places 0, 1, ... on the x axis."""
+    """A function for `chart` that draws curves; `labels` name the places 0, 1, ... on the x axis."""
     there = {label: curve for label, curve in found.items() if curve[0]}
 
     def draw(axis: Axes) -> None:

@@ -32,7 +32,7 @@ class Sampled:
     """[VALUE_BINS] plies by root value; the sums below have the same bins."""
     value_sums: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(VALUE_BINS))
     outcome_sums: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(VALUE_BINS, np.int64))
-    """Of the outcome for the side to move."""
+    """Sums of the outcome for the side to move."""
 
     @property
     def games(self) -> int:

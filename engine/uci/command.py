@@ -21,7 +21,7 @@ class UciConfig:
     weights: Path | None = None
     """Network (.safetensors). Without it, an untrained one, which plays legal nonsense."""
     device: Literal["cpu", "cuda"] = "cpu"
-    """Where the network runs (option Backend)."""
+    """Device of the network (option Backend)."""
     threads: int = 0
     """CPU threads of the network; 0: one a core (option Threads)."""
     hash: int = 256
@@ -36,7 +36,7 @@ class UciConfig:
     preset: str = "tiny"
     """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
     seed: int = 0
-    """Of the untrained network, and of moves drawn by option Temperature."""
+    """Seed of the untrained network and of moves drawn by option Temperature."""
 
 
 EXAMPLES = (

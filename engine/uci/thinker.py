@@ -39,7 +39,7 @@ MOST_LEAVES = 128
 """Leaves in flight, unless the option asks for more."""
 
 PLANNED_SIMULATIONS = 800
-"""Of a search that plans them (gumbel), where nobody says how many."""
+"""Simulations of a search that must plan them (gumbel), when none are given."""
 
 Say = Callable[[str], None]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 EXPECTED_MOVES = 30
 """Moves still to come, when the GUI does not say."""
 LARGEST_SHARE = 0.4
-"""Of the time left, for one move among several."""
+"""Share of the time left, for one move among several."""
 LAST_MOVE_SHARE = 0.9
-"""Of the time left, for the last move before the next time control."""
+"""Share of the time left, for the last move before the next time control."""
 INCREMENT_SHARE = 0.8
-"""Of the increment, for each move."""
+"""Share of the increment, for each move."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class Adjudication:
     """When a game is ended early; the default is never."""
 
     win_value: float = 0.95
-    """In [0, 1]."""
+    """Value in [0, 1]."""
     win_plies: int = 0
     """Plies in a row; 0 switches it off."""
     draw_value: float = 0.02

@@ -43,7 +43,7 @@ class MatchConfig:
     """Settings of `azplay match`; A and B come before them."""
 
     game: str = ""
-    """Its name, as listed above; empty: the game of A's or B's weights file, else chess."""
+    """Name of the game, as listed above; empty: that of A's or B's weights file, else chess."""
     games: int = 100
     """Games at most, rounded up to whole pairs: each opening is played twice, colours swapped."""
     concurrent: int = 16
@@ -53,7 +53,7 @@ class MatchConfig:
     """auto (the game's well-known ones, then random), start, book, random:PLIES, or a file of FEN,
     EPD or moves."""
     seed: int = 1
-    """Of random openings and of players that choose at random."""
+    """Seed of random openings and of players that choose at random."""
     max_plies: int = 0
     """Length at which a game is a draw; 0 takes the game's (chess 512)."""
     clock: str = ""
@@ -68,7 +68,7 @@ class MatchConfig:
     tables: bool = False
     """End a game by the game's endgame tables (chess: KQK, KRK, KPK, KBNK)."""
     device: str = "cpu"
-    """Of networks: cpu, cuda, cuda:1."""
+    """Device of networks: cpu, cuda, cuda:1."""
     threads: int = 0
     """CPU threads of a network; 0: all."""
     pgn: str = ""

@@ -64,7 +64,7 @@ def pair_counts(outcomes: Sequence[int]) -> tuple[int, ...]:
 
 
 def mean_and_variance(counts: Sequence[float]) -> tuple[float, float]:
-    """Of the score of one pair (0 to 1), over the sample; the variance divides by n."""
+    """Mean and variance of the score of a pair (0 to 1) over the sample; the variance divides by n."""
     total = sum(counts)
     mean = sum(n * s for n, s in zip(counts, PAIR_SCORES, strict=True)) / total
     variance = sum(n * (s - mean) ** 2 for n, s in zip(counts, PAIR_SCORES, strict=True)) / total

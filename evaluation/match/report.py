@@ -116,7 +116,7 @@ def table(done: Report) -> str:
 
 
 def as_json(done: Report) -> dict[str, Any]:
-    """The same as data; infinite Elo is null, since JSON has no infinity."""
+    """The report as data for JSON; infinite Elo becomes null."""
     return {name: _finite(value) for name, value in asdict(done).items()}
 
 

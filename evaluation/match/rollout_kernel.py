@@ -37,7 +37,7 @@ class Tree(NamedTuple):
 
 @kernel
 def draw_below(seed: Words, limit: int) -> int:
-    """A random number in [0, limit)."""
+    """A random number in [0, limit). seed  [1]"""
     word = seed[0]
     word ^= word >> np.uint64(12)
     word ^= word << np.uint64(25)
@@ -48,7 +48,10 @@ def draw_below(seed: Words, limit: int) -> int:
 
 @kernel
 def play_out(positions: Positions, n: int, max_plies: int, actions: Actions, seed: Words) -> int:
-    """Value of `positions[n - 1]` for its side to move after random moves to the end of the game."""
+    """Value of `positions[n - 1]` for its side to move after random moves to the end of the game.
+
+    positions  [max_plies + 2, state_words]; actions  [max_legal] scratch; seed  [1]
+    """
     mover = side_to_move(positions[n - 1])
     while True:
         count = legal_actions(positions, n, actions)
@@ -64,7 +67,10 @@ def play_out(positions: Positions, n: int, max_plies: int, actions: Actions, see
 
 @kernel
 def open_node(tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions) -> int:
-    """Append the node of `positions[n - 1]`, and return it."""
+    """Append the node of `positions[n - 1]`, and return it.
+
+    positions  [>= n, state_words]; actions  [max_legal] scratch
+    """
     nodes, edges, used = tree.nodes, tree.edges, tree.used
     node: int = used[0]
     edge = used[1]
@@ -84,7 +90,7 @@ def open_node(tree: Tree, positions: Positions, n: int, max_plies: int, actions:
 
 @kernel
 def best_edge(edges: npt.NDArray[np.int32], first: int, count: int, seed: Words) -> int:
-    """An unvisited edge, drawn by lot, or the one with the largest UCB1."""
+    """A random unvisited edge, or else the one with the largest UCB1. edges  [edges, 4]; seed  [1]"""
     unvisited, visits = 0, 0
     for e in range(first, first + count):
         visits += edges[e, 2]
@@ -108,7 +114,10 @@ def best_edge(edges: npt.NDArray[np.int32], first: int, count: int, seed: Words)
 
 @kernel
 def simulate(tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, seed: Words) -> None:
-    """One simulation from the root."""
+    """One simulation from the root, at `positions[n - 1]`.
+
+    positions  [max_plies + 2, state_words]; actions  [max_legal] scratch; seed  [1]
+    """
     nodes, edges, path = tree.nodes, tree.edges, tree.path
     node, depth, root = 0, 0, n - 1
     while nodes[node, 1] > 0:
@@ -136,7 +145,7 @@ def run_rollouts(
 ) -> tuple[int, float]:
     """(most visited action, its mean value for the side to move). The game goes on at `positions[n - 1]`.
 
-    actions  [max_legal] scratch
+    positions  [max_plies + 2, state_words]; actions  [max_legal] scratch; seed  [1]
     """
     nodes, edges = tree.nodes, tree.edges
     open_node(tree, positions, n, max_plies, actions)

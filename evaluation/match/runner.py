@@ -64,7 +64,7 @@ class PlayedGame:
     failed: str = ""
     """Name of the player who failed or lost on time."""
     detail: str = ""
-    """How it failed."""
+    """A sentence on how it failed."""
 
     @property
     def outcome_for_a(self) -> int:
@@ -80,7 +80,7 @@ class _Job:
     opening: Opening
     swapped: bool
     seeds: tuple[int, int]
-    """Of A and B."""
+    """Seeds of A and B."""
 
 
 OnGame = Callable[[PlayedGame], None]

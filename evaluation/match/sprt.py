@@ -51,7 +51,7 @@ class Sprt:
         return "H0" if ratio <= self.lower else ""
 
     def log_likelihood_ratio(self, counts: Sequence[int]) -> float:
-        """Of H1 against H0."""
+        """Logarithm of the likelihood ratio of H1 to H0."""
         seen = [max(float(count), UNSEEN) for count in counts]
         total = sum(seen)
         shares = [count / total for count in seen]

@@ -26,7 +26,7 @@ START_SECONDS = 30.0
 GRACE_SECONDS = 5.0
 """Time after `movetime` or the clock until an engine that does not answer counts as hung."""
 PATIENCE_SECONDS = 120.0
-"""The same for a move without `movetime` and clock. `timeout=` in the spec overrides both."""
+"""Time until an engine without `movetime` and clock counts as hung. `timeout=` in the spec overrides both."""
 
 Engine = tuple[asyncio.SubprocessTransport, chess.engine.UciProtocol]
 

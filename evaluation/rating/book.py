@@ -37,7 +37,7 @@ class Entrant(Struct, frozen=True, omit_defaults=True):
     """From the making of the run to the publication of the weights, wall clock."""
     sha256: str = ""
     search: str = "puct"
-    """Of a network (`engine.search_choice`)."""
+    """Search of a network (`engine.search_choice`)."""
 
 
 class Rated(NamedTuple):

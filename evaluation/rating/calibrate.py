@@ -27,11 +27,11 @@ class CalibrateConfig(RateConfig):
     """Measures the fixed players of a game against each other; `random` is 0."""
 
     game: Positional[str]
-    """Of which game."""
+    """Name of the game, as listed above."""
     games: int = 2000
     """Games of each player, on average."""
     folder: str = "."
-    """Where GAME-anchors.json, the games so far, is kept."""
+    """Folder of GAME-anchors.json, which keeps the games."""
 
 
 def main() -> int:

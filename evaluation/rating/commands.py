@@ -39,7 +39,7 @@ class RateConfig:
     max_plies: int = 0
     """Length at which a game is a draw; 0: the game's own cap."""
     seed: int = 0
-    """Of the openings and of players that choose at random."""
+    """Seed of the openings and of players that choose at random."""
     anchors: str = ""
     """Players to compare with, weak to strong, separated by commas, `random` first; empty: the game's own."""
     concurrent: int = 0
@@ -75,7 +75,7 @@ class LadderConfig(RateConfig):
     run: Positional[Path]
     """A run folder."""
     simulations: int = 100
-    """Of each network, per move (AlphaZero's Figure 1: 1 second a move)."""
+    """Simulations a move of each network (AlphaZero's Figure 1: 1 second a move)."""
     points: int = 12
     """Networks of the run to rate: the first, the newest, an even spread between."""
     watch: bool = False

@@ -32,7 +32,7 @@ class Candidate:
     spec: str
     """For `evaluation.match.players.make_player`."""
     file: Path | None = None
-    """Its weights. The server may remove them at any time."""
+    """Its weights file. The server may remove it at any time."""
 
 
 class Gone(Exception):

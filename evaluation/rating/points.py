@@ -1,4 +1,4 @@
-"""The networks of a run: which there are, when each was made, and which of them to rate."""
+"""The networks of a run: their files, when each was made, and which of them to rate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Point:
     hours: float
     """From the making of the run to the file's last change."""
     sha256: str
-    """Of the file, hexadecimal: at least the digits that its name has (`runtime.weights_files`)."""
+    """Hash of the file, hexadecimal: at least the digits in its name (`runtime.weights_files`)."""
 
 
 def open_run(path: Path) -> RunFolder:

@@ -33,7 +33,7 @@ class Goal:
     openings: int
     """Openings of one pairing before the next is chosen; twice as many games."""
     most_openings: int = 1_000_000
-    """Openings there are: a pairing that has used them up plays no more."""
+    """Number of openings. A pairing that has used them up plays no more."""
 
 
 def is_over(book: Book, names: Sequence[str], anchors: Mapping[str, float], goal: Goal) -> bool:
@@ -107,7 +107,7 @@ def gain(found: Fit, first: str, second: str, games: int) -> float:
 
 
 def _variance(found: Fit, column: Array, first: str, second: str) -> float:
-    """Of the difference between two players, Elo squared."""
+    """Variance of the difference between two players, Elo squared."""
     signs = ((first, 1.0), (second, -1.0))
     return float(sum(sign * column[found.free.index(name)] for name, sign in signs if name in found.free))
 

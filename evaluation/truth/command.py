@@ -42,7 +42,7 @@ class TruthConfig:
     limit: int = 0
     """Positions per group; 0: all."""
     seed: int = 1
-    """Of the untrained network, and of positions that are chosen at random."""
+    """Seed of the untrained network and of positions that are chosen at random."""
     device: str = "cpu"
     """cpu or cuda:N."""
     threads: int = 0

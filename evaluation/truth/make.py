@@ -31,7 +31,7 @@ class KnownConfig:
     game: Positional[str]
     """A game's name, as listed above, or all."""
     seed: int = 1
-    """Of labelled positions. The same seed gives the same file."""
+    """Seed of labelled positions. The same seed gives the same file."""
     per_phase: int = 300
     """Labelled positions of each phase of a game."""
     out: Path | None = None

@@ -1,4 +1,4 @@
-"""What networks play in many positions at once, and how often they are wrong."""
+"""The moves of networks in many positions at once, and how often they are wrong."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class PlayerErrors:
     trees: Mapping[str, TreeResult]
     """Tic-tac-toe only: "first" and "second", against all replies."""
     how: str = "puct"
-    """The search (`engine.search_choice`), where there are simulations."""
+    """The search (`engine.search_choice`); unused without simulations."""
 
     @property
     def search(self) -> str:

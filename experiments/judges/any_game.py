@@ -22,7 +22,7 @@ OPPONENTS = ("random", "rollouts:100")
 PAIRS, PAIRS_ON_THE_WAY = 50, 10
 """Openings of a match, each from both sides: at the end, and for networks before it."""
 CURVE_SEED, FINAL_SEED = 1, 2
-"""Of openings. A run may be stopped because its curve is good, so it is judged on others."""
+"""Seeds of openings. A run may be stopped because its curve is good, so it is judged on others."""
 ERRORS = "errors where it matters"
 
 

@@ -36,7 +36,7 @@ OPENING_PLIES = 4
 MAX_PLIES = 300
 """Games of 150 moves of each side are drawn: a mate that takes longer is not reliable."""
 CURVE_SEED, FINAL_SEED = 1, 2
-"""Of openings and positions. A run may be stopped because its curve is good, so it is judged on others."""
+"""Seeds of openings and positions. A run may be stopped because its curve is good: it is judged on others."""
 TARGETS = {"random": 0.97, "greedy": 0.65}
 OPPONENTS = (*TARGETS, "alphabeta:1", "alphabeta:2")
 MATES_TARGET = 0.80
@@ -183,7 +183,7 @@ class Span:
     """Minute at which its last game came."""
     games: int
     decisive: float
-    """Share of games that somebody won."""
+    """Share of games that were won."""
     mean_plies: float
     mates: float
     """Share of games that ended by checkmate."""

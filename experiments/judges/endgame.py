@@ -23,7 +23,7 @@ TARGETS = {"KQK": (0.99, 2.0), "KRK": (0.97, 4.0)}
 MAX_PLIES = 100
 """50 moves of either side."""
 SEED, FINAL_SEED = 20_000, 30_000
-"""Of the positions of curves and tuning, and of those of the final judgement."""
+"""Seeds of the positions of curves and tuning, and of those of the final judgement."""
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:

@@ -14,7 +14,7 @@ class Results:
     """Results of the games of one weights version."""
 
     outcomes: Counter[int] = field(default_factory=Counter)
-    """By outcome for the first player."""
+    """Games by outcome for the first player."""
     reasons: Counter[str] = field(default_factory=Counter)
     sources: Counter[str] = field(default_factory=Counter)
     plies: int = 0

@@ -46,9 +46,9 @@ class Ply:
     """The side that moved; 0: the first player."""
     move: str
     value: float
-    """Of the root after search, for the side that moves, in [-1, 1]."""
+    """Value of the root after the search, for the side that moves, in [-1, 1]."""
     visits: int
-    """Of the move that was played."""
+    """Visits of the move that was played."""
     all_visits: int
     most_visited: tuple[tuple[str, int], ...]
     """Moves and their visits, most visited first."""

@@ -162,7 +162,7 @@ def test_intervals_of_differences_hold_what_they_say() -> None:
         (
             'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'
             '[variants."fpu -1"]\nsimulations = 8\n[variants."fpu 1"]\nsimulations = 9\n',
-            "'fpu -1' and 'fpu 1' of mine differ in signs only",
+            "'fpu -1' and 'fpu 1' of mine differ in punctuation only",
         ),
     ],
 )
