@@ -9,6 +9,7 @@ those `| None`, and dataclasses of them.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import math
 import os
@@ -57,7 +58,7 @@ def load(
     values = _from_file(config_class, Path(file), moved) if file is not None else {}
     _merge(values, _from_environment(config_class, os.environ, command, moved))
     _refuse_moved_flags(arguments, moved)
-    about = description or config_class.__doc__ or ""
+    about = description or inspect.getdoc(config_class) or ""
     config = _parse_flags(config_class, values, arguments, command, examples, about)
     if printing:
         print(to_toml(config), end="")
