@@ -30,6 +30,7 @@ SECONDS_PER_BUCKET = 0.2
 GAME_PLIES = 120
 
 Arrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
+"""A batch: features [rows, words], counts of legal actions [rows], legal actions [sum of counts]."""
 
 
 def chess_like_batch(game: Game, rows: int, seed: int = 0, history: int = 0) -> Arrays:

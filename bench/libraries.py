@@ -35,7 +35,7 @@ from net.weights import WeightsMeta
 
 F32 = npt.NDArray[np.float32]
 Run = Callable[[F32], tuple[F32, F32]]
-"""Planes `[n, rows, cols, planes]` to policy logits and wdl."""
+"""Planes [n, rows, cols, planes] to policy logits [n, actions] and wdl [n, 3]."""
 
 Library = Callable[[Network, Game, int, int], Callable[[], Run]]
 """(folded network, game, rows of a chunk, threads) -> a function that makes a `Run` for each thread."""
