@@ -41,7 +41,7 @@ class UciConfig:
 
 EXAMPLES = (
     "azplay uci --weights runs/chess-tiny/weights/newest",
-    "azplay uci --weights FILE --nodes 800            (plays 800 simulations a move)",
+    "azplay uci --weights FILE --search gumbel --nodes 800   (sequential halving, 800 simulations a move)",
     "azplay uci                                       (an untrained network, to try the GUI)",
 )
 
