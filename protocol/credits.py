@@ -7,7 +7,6 @@ so that whoever joins is granted something: larger grants are made of what is le
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -44,8 +43,6 @@ class Credits:
         self.sessions = sessions
         self.granted = 0
         """The sum of what all sessions may have in flight, those just lowered at what they had."""
-        self.violations: Counter[int] = Counter()
-        """Requests refused for want of credit, by session (only of sessions that are there)."""
         self._accounts: dict[int, _Account] = {}
 
     def __len__(self) -> int:
@@ -93,12 +90,11 @@ class Credits:
                 self._set_ceiling(account, max(account.ceiling, account.limit))
 
     def take(self, session: int, leaves: int) -> bool:
-        """Count `leaves` as in flight; False, counted as a violation and nothing taken, when over credit."""
+        """Count `leaves` as in flight; False, and nothing taken, when over credit."""
         account = self._accounts.get(session)
         if account is None:
             return False
         if leaves < 0 or account.in_flight + leaves > account.ceiling:
-            self.violations[session] += 1
             return False
         account.in_flight += leaves
         return True
@@ -112,7 +108,6 @@ class Credits:
     def forget(self, session: int) -> int:
         """Close the account of a session that ended; returns the leaves it still had in flight."""
         account = self._accounts.pop(session, None)
-        self.violations.pop(session, None)
         if account is None:
             return 0
         self.granted -= account.ceiling

@@ -263,13 +263,6 @@ class SessionTable:
             ended.append(self._sessions.pop(oldest.peer))
         return ended
 
-    def due(self) -> float | None:
-        """When `expire` may have something to give; None: not before something else happens."""
-        if self._replaced:
-            return self._replaced[0].heard_at
-        oldest = next(iter(self._sessions.values()), None)
-        return None if oldest is None else oldest.heard_at + self._lease
-
     def get(self, peer: Hashable) -> Session | None:
         return self._sessions.get(peer)
 

@@ -84,19 +84,20 @@ def router(
     *,
     limit: int = LEAVES_LIMIT,
     hwm: int = 256,
-    heartbeat_ms: int = HEARTBEAT_MS,
 ) -> Socket:
-    """A ROUTER bound to all `endpoints`. `hwm`: messages queued per peer, either way.
+    """A ROUTER bound to all `endpoints`: for tests and `bench/transport.py`, azserver has none.
+
+    `hwm`: messages queued per peer, either way.
 
     Raises Fatal(CONFIG) if an endpoint cannot be bound.
     """
     socket = context.socket(zmq.ROUTER)
-    _set_common(socket, limit, hwm, heartbeat_ms)
+    _set_common(socket, limit, hwm)
     socket.set(zmq.ROUTER_MANDATORY, 1)
     return _bind(socket, endpoints)
 
 
-def _set_common(socket: Socket, limit: int, hwm: int, heartbeat_ms: int = HEARTBEAT_MS) -> None:
+def _set_common(socket: Socket, limit: int, hwm: int) -> None:
     socket.set(zmq.LINGER, 0)
     socket.set(zmq.MAXMSGSIZE, limit)
     socket.set(zmq.SNDHWM, hwm)
@@ -104,9 +105,9 @@ def _set_common(socket: Socket, limit: int, hwm: int, heartbeat_ms: int = HEARTB
     socket.set(zmq.HANDSHAKE_IVL, 5_000)
     socket.set(zmq.TCP_KEEPALIVE, 1)
     socket.set(zmq.TCP_MAXRT, 30_000)
-    socket.set(zmq.HEARTBEAT_IVL, heartbeat_ms)
-    socket.set(zmq.HEARTBEAT_TIMEOUT, 3 * heartbeat_ms)
-    socket.set(zmq.HEARTBEAT_TTL, 4 * heartbeat_ms)
+    socket.set(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    socket.set(zmq.HEARTBEAT_TIMEOUT, 3 * HEARTBEAT_MS)
+    socket.set(zmq.HEARTBEAT_TTL, 4 * HEARTBEAT_MS)
 
 
 def _set_reconnect(socket: Socket, endpoint: str) -> None:
