@@ -23,7 +23,10 @@ S29, S32 = np.uint64(29), np.uint64(32)
 
 @kernel
 def write_key(packed_features: Any, actions: Any, count: int, pending: Any) -> None:
-    """Write the key of features `packed_features` with `count` legal `actions` to a PENDING."""
+    """Write the key of `packed_features [W]` with `count` legal `actions [count]` to `pending`, a PENDING.
+
+    Two multiplicative hashes with different constants, so that 128 bits would have to meet for a mistake.
+    """
     one, two = START_1, START_2 ^ np.uint64(count)
     for i in range(len(packed_features) + count):
         word = (
@@ -39,9 +42,10 @@ def write_key(packed_features: Any, actions: Any, count: int, pending: Any) -> N
 
 @kernel
 def find(entries: Any, written: int, room: int, pending: Any) -> int:
-    """The way, in the bucket of a PENDING's key, of the entry for it; NOTHING if there is none.
+    """The way, in its bucket of `entries` (ENTRY[buckets, WAYS]), of the entry for `pending` (PENDING);
+    NOTHING if there is none.
 
-    `written` priors have gone into a ring of `room`.
+    `written` priors have gone into a ring of `room`: an entry whose priors began longer ago was overwritten.
     """
     bucket = int(pending.key_1 % np.uint64(len(entries)))
     for way in range(WAYS):
@@ -53,7 +57,8 @@ def find(entries: Any, written: int, room: int, pending: Any) -> int:
 
 @kernel
 def keep(entries: Any, ring: Any, cache: Any, pending: Any, priors: Any, value: float) -> None:
-    """Enter the evaluation of a PENDING (`cache`: CACHE[1]), in place of the oldest entry of its bucket."""
+    """Enter the evaluation of `pending` (PENDING), `priors [n]` and `value`, in place of the oldest entry of
+    its bucket. `entries` ENTRY[buckets, WAYS], `ring` float32[room], `cache` CACHE[1]."""
     count, room = len(priors), len(ring)
     if count > room or find(entries, cache[0].written, room, pending) != NOTHING:
         return

@@ -65,5 +65,5 @@ def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
 
 
 def _best(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> int:
-    """Index of the largest (first, second), the lowest of equals."""
+    """Index of the largest (`first [k]`, `second [k]`), the lowest of equals."""
     return int(np.lexsort((-np.arange(len(first)), second, first))[-1])

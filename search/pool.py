@@ -95,7 +95,7 @@ class SearchPool:
     def _step(
         self, rows: npt.NDArray[np.void], priors: npt.NDArray[np.float32], wdl: npt.NDArray[np.float32]
     ) -> None:
-        """One call for all `rows` (ROW[n]); then wake whoever is done."""
+        """One call for `rows` (ROW[n]), `priors [sum of counts]`, `wdl [n, 3]`; then wake who is done."""
         try:
             stopped = self.forest.step(rows, priors, wdl)
         except Exception as error:  # it could not be compiled: no search may wait for ever
@@ -158,7 +158,7 @@ class SearchPool:
 
 
 class _Sent:
-    """Leaves of a pool that are with the evaluator."""
+    """Leaves of a pool that are with the evaluator; their `rows` (ROW[n])."""
 
     def __init__(self, pool: SearchPool, rows: npt.NDArray[np.void]) -> None:
         self._pool, self._rows = pool, rows

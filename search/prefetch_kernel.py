@@ -64,7 +64,7 @@ def fetch_first(forest: ForestArrays, row: Any) -> None:
 
 @kernel
 def fetch_path(forest: ForestArrays, row: Any) -> None:
-    """Two turns before: the nodes on the path of the leaf, and the place where it is expanded."""
+    """Two turns before that of `row` (ROW): the nodes on the path of the leaf, and where it is expanded."""
     slot, leaf = row.slot, row.leaf
     state, path = forest.states[slot], forest.paths[slot, leaf]
     for i in range(1, forest.pending[slot, leaf].depth):
@@ -77,7 +77,7 @@ def fetch_path(forest: ForestArrays, row: Any) -> None:
 
 @kernel
 def fetch_edges(forest: ForestArrays, row: Any) -> None:
-    """One turn before: the edges of these nodes."""
+    """One turn before that of `row` (ROW): the edges of these nodes."""
     slot, leaf = row.slot, row.leaf
     path = forest.paths[slot, leaf]
     for i in range(1, forest.pending[slot, leaf].depth):

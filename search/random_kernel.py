@@ -19,7 +19,7 @@ TO_UNIT = 1.0 / (1 << 53)
 
 @kernel
 def random_word(state: Any) -> Any:
-    """The next uint64 of `state.random`."""
+    """The next uint64 of `state.random` (`state`: STATE)."""
     state.random = state.random + STEP
     x = state.random
     x = (x ^ (x >> S30)) * MIX_1
@@ -29,17 +29,17 @@ def random_word(state: Any) -> Any:
 
 @kernel
 def random_unit(state: Any) -> float:
-    """Uniform in (0, 1]: never 0, so that its logarithm exists."""
+    """Uniform in (0, 1], from `state` (STATE): never 0, so that its logarithm exists."""
     return (float(random_word(state) >> S11) + 1.0) * TO_UNIT
 
 
 @kernel
 def random_below(state: Any, n: int) -> int:
-    """Uniform among 0 .. n - 1."""
+    """Uniform among 0 .. n - 1, from `state` (STATE)."""
     return min(int(random_unit(state) * n), n - 1)
 
 
 @kernel
 def random_normal(state: Any) -> float:
-    """Standard normal (Box and Muller)."""
+    """Standard normal, from `state` (STATE), by the method of Box and Muller."""
     return math.sqrt(-2.0 * math.log(random_unit(state))) * math.cos(2.0 * math.pi * random_unit(state))

@@ -60,7 +60,8 @@ def listed(
 
 
 def candidates_of(edges: npt.NDArray[np.void], actions: npt.NDArray[np.uint16]) -> Candidates:
-    """The root's EDGEs [n] of `actions [k]` (ascending, visited): only what is learned of may be played."""
+    """Those of the root's `edges` (EDGE[n]) with `actions [k]` (ascending, visited): only what is learned of
+    may be played."""
     edges = np.sort(edges[np.isin(edges["action"], actions)], order="action")
     visits = edges["visits"].copy()
     return Candidates(actions, visits, edges["value_sum"] / visits.astype(np.float64))

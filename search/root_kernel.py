@@ -14,8 +14,8 @@ from search.tree_kernel import backup, edge_proof, expand, prove, wins_at_once
 
 @kernel
 def look_at_root(tree: Tree, history: Any, positions_seen: int, packed_features: Any, actions: Any) -> int:
-    """Write features (uint64[W], of so many positions) and legal actions (uint16[max_legal]) of the root;
-    how many of these."""
+    """Write `packed_features` (uint64[W], of `positions_seen` positions) and legal `actions`
+    (uint16[max_legal]) of the root; how many of these. `history`: uint64[max_plies + 2, state_words]."""
     positions = tree.state[0].positions
     count = legal_actions(history, positions, actions)
     encode(history, positions, positions_seen, packed_features)
@@ -25,7 +25,7 @@ def look_at_root(tree: Tree, history: Any, positions_seen: int, packed_features:
 @kernel
 def expand_root(tree: Tree, history: Any, actions: Any, priors: Any, value: float) -> bool:
     """The root's evaluation, `priors [n]` over its legal actions; False if there are not n of these.
-    `actions` uint16[max_legal] is scratch."""
+    `history` uint64[max_plies + 2, state_words]; `actions` uint16[max_legal] is scratch."""
     state = tree.state[0]
     if legal_actions(history, state.positions, actions) != len(priors):
         return False
@@ -60,7 +60,7 @@ def view_of_net(tree: Tree, actions: Any, priors: Any) -> float:
 @kernel
 def winning_edges(tree: Tree, history: Any, legal: Any, found: Any) -> int:
     """Write the root's edges that win at once to `found` (int32[max_legal]); how many there are.
-    `legal` uint16[max_legal] is scratch."""
+    `history` uint64[max_plies + 2, state_words]; `legal` uint16[max_legal] is scratch."""
     count, first = 0, tree.nodes[0].first_edge
     for edge in range(first, first + tree.nodes[0].edge_count):
         if wins_at_once(tree, history, edge, legal):
@@ -117,7 +117,7 @@ def forget_simulations(tree: Tree) -> None:
 
 @kernel
 def edge_proofs(tree: Tree, node: int, proofs: Any) -> None:
-    """Write what is proven about each edge of `node`, for the side that chooses it: int64[edges]."""
+    """Write what is proven about each edge of `node`, for who chooses it, to `proofs` (int64[n])."""
     first = tree.nodes[node].first_edge
     for i in range(tree.nodes[node].edge_count):
         proofs[i] = edge_proof(tree, node, first + i)

@@ -53,7 +53,11 @@ MOST_WALKS = 512
 
 @kernel
 def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
-    """One simulation from the root, along `path` (STEP[max_plies + 1]): (how it ended, edges on the path)."""
+    """One simulation from the root, along `path` (STEP[max_plies + 1]): (how it ended, edges on the path).
+
+    Positions are not kept in nodes: moves are played again, each behind the one before in `history`
+    (uint64[max_plies + 2, state_words]), which is what the features of a leaf are made of.
+    """
     node, depth, positions = 0, 0, tree.state[0].positions
     edge = choose_root(tree)
     while True:
@@ -76,8 +80,12 @@ def descend(tree: Tree, path: Any, history: Any) -> tuple[int, int]:
 
 @kernel
 def open_leaf(tree: Tree, path: Any, history: Any, actions: Any, pending: Any, max_plies: int) -> int:
-    """Look at the position at the end of `path`, which has `pending.depth` edges: LEAF, or ENDED and backed
-    up. The ply cap is a draw, as the rules of a run say."""
+    """Look at the position at the end of `path` (STEP[max_plies + 1]), which has `pending.depth` edges: LEAF,
+    or ENDED and backed up. The ply cap is a draw, as the rules of a run say.
+
+    `history` uint64[max_plies + 2, state_words]; `actions` (uint16[max_legal]) and `pending` (PENDING) are
+    written.
+    """
     depth = pending.depth
     positions = tree.state[0].positions + depth
     pending.count = legal_actions(history, positions, actions)
@@ -95,14 +103,15 @@ def open_leaf(tree: Tree, path: Any, history: Any, actions: Any, pending: Any, m
 
 @kernel
 def mark(edges: Any, path: Any, depth: int, change: int) -> None:
-    """Add `change` leaves in flight to every edge of `path` (STEP[depth])."""
+    """Add `change` leaves in flight to every one of `edges` (EDGE[edge_room]) on `path` (STEP[depth])."""
     for i in range(depth):
         edges[path[i].edge].in_flight += change
 
 
 @kernel
 def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value: float) -> None:
-    """Give a leaf that is not in flight (any more) its evaluation: expand and back up."""
+    """Give the leaf `pending` (PENDING), at the end of `path` (STEP[max_plies + 1]) and not in flight (any
+    more), its evaluation, `priors [n]` over its legal `actions [n]`: expand and back up."""
     node = expand(tree, actions, priors, pending.mover)
     if pending.depth == 0:  # the root: one visit, and no simulation
         tree.state[0].root_visits = 1
@@ -114,8 +123,9 @@ def settle(tree: Tree, path: Any, actions: Any, pending: Any, priors: Any, value
 
 @kernel
 def show(forest: ForestArrays, state: Any, actions: Any, features: Any, seen_actions: Any) -> None:
-    """Write the features in `forest.packed_features` and the legal `actions` of a leaf (uint16[n]) as they
-    travel, seen through a random symmetry if symmetries are wanted."""
+    """Write the features in `forest.packed_features` to `features` (uint64[W]) and the legal `actions`
+    (uint16[n]) of a leaf to `seen_actions` (uint16[n]) as they travel: seen through a random symmetry, drawn
+    from `state` (STATE), if symmetries are wanted."""
     drawn = 0
     if len(forest.symmetries) > 0:
         drawn = random_below(state, len(forest.symmetries) + 1)
@@ -274,7 +284,7 @@ def expand_backup_select(
 @kernel
 def give_up(edges: Any, paths: Any, pending: Any, state: Any) -> None:
     """Nothing will be heard of the leaves of a tree that wait: their simulations were never made.
-    `paths` STEP[L, max_plies + 1], `pending` PENDING[L], `state` STATE[1]."""
+    `edges` EDGE[edge_room], `paths` STEP[L, max_plies + 1], `pending` PENDING[L], `state` STATE[1]."""
     for leaf in range(len(pending)):
         if pending[leaf].ticket != 0:
             mark(edges, paths[leaf], pending[leaf].depth, -1)

@@ -61,7 +61,8 @@ def expand(tree: Tree, actions: Any, priors: Any, mover: int) -> int:
 
 @kernel
 def wins_at_once(tree: Tree, history: Any, edge: int, legal: Any) -> bool:
-    """Whether the root's `edge` ends the game in a win for the side that chooses it. `legal` is scratch."""
+    """Whether the root's `edge` ends the game in a win for the side that chooses it.
+    `history` uint64[max_plies + 2, state_words]; `legal` uint16[max_legal] is scratch."""
     positions = tree.state[0].positions
     play(history[positions - 1], signed(tree.edges[edge].action), history[positions])
     count = legal_actions(history, positions + 1, legal)
@@ -130,7 +131,7 @@ def compact(tree: Tree, new_index: Any, root: int) -> None:
     """Keep the subtree under node `root`, which becomes node 0, in place.
 
     Children stand behind their parents, so one pass in order finds all that is reachable, and each node and
-    run of edges moves to the left or stays. `new_index` is scratch, one entry a node.
+    run of edges moves to the left or stays. `new_index` int32[node_room] is scratch.
     """
     state = tree.state[0]
     used_nodes, used_edges = 0, 0
@@ -158,7 +159,7 @@ def compact(tree: Tree, new_index: Any, root: int) -> None:
 
 @kernel
 def relink(tree: Tree, new_index: Any) -> None:
-    """Point the moved edges at the moved nodes."""
+    """Point the moved edges at the moved nodes: node i is now `new_index[i]` (int32[node_room])."""
     for edge in range(tree.state[0].edges):
         if tree.edges[edge].child >= 0:
             tree.edges[edge].child = new_index[tree.edges[edge].child]

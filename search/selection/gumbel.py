@@ -160,7 +160,8 @@ def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
 
 @kernel
 def score_root(tree: Tree, scores: Any, values: Any) -> None:
-    """Write log prior + sigma(completed q), and the completed q, of every edge of the root, float64[n]."""
+    """Write log prior + sigma(completed q) of every edge of the root to `scores` (float64[n]), the completed
+    q to `values` (float64[n])."""
     unvisited, scale, _ = complete_values(tree, 0, float(tree.state[0].root_value_sum))
     first = tree.nodes[0].first_edge
     for i in range(tree.nodes[0].edge_count):

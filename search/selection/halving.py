@@ -59,7 +59,7 @@ def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]
 
 
 def integer_shares(policy: npt.NDArray[np.float64], total: int) -> npt.NDArray[np.int32]:
-    """Integers proportional to `policy` that sum to exactly `total`: rounded down, then the largest
+    """[n] integers proportional to `policy [n]` that sum to exactly `total`: rounded down, then the largest
     remainders get one more, the first of equals before the others."""
     exact = policy * (total / policy.sum())
     shares: npt.NDArray[np.int32] = np.floor(exact).astype(np.int32)

@@ -25,7 +25,10 @@ def prunes(settings: SelfPlaySettings) -> bool:
 def pruned(
     edges: npt.NDArray[np.void], clean: npt.NDArray[np.float32], settings: SelfPlaySettings
 ) -> npt.NDArray[np.int32]:
-    """[n] visits of the root's EDGEs less what the settings take out. `clean [n]`: priors before noise."""
+    """[n] visits of the root's `edges` (EDGE[n]) less what the settings take out.
+
+    `clean [n]`: priors before noise.
+    """
     visits: npt.NDArray[np.int32] = edges["visits"].copy()
     if settings.noise.forced_playouts > 0 and settings.noise.prune_target:
         visits = without_forced(edges, settings)
@@ -44,7 +47,7 @@ def exploration_term(settings: SelfPlaySettings, prior: float, parent_visits: in
 
 
 def without_forced(edges: npt.NDArray[np.void], settings: SelfPlaySettings) -> npt.NDArray[np.int32]:
-    """[n] visits of the root's EDGEs less those that were forced and that PUCT did not want.
+    """[n] visits of the root's `edges` (EDGE[n]) less those that were forced and that PUCT did not want.
 
     From every action but the most visited, up to sqrt(forced_playouts * prior * all visits) visits are
     taken, as long as PUCT would still prefer the most visited one; an action that is left with one visit
@@ -72,7 +75,7 @@ def without_noise(
     clean: npt.NDArray[np.float32],
     settings: SelfPlaySettings,
 ) -> npt.NDArray[np.int32]:
-    """[n] the `visits [n]` of the root's EDGEs less those that PUCT would not have wanted without the noise.
+    """[n] `visits [n]` of the root's `edges` (EDGE[n]) less those that only the noise caused.
 
     Of actions that noise gave a larger prior than `clean [n]`, the most visited excepted: visits are taken as
     long as PUCT with the clean priors, and the values as they were found, still prefers the most visited one.
@@ -95,7 +98,7 @@ def without_noise(
 def _scores(
     edges: npt.NDArray[np.void], priors: npt.NDArray[np.float64], settings: SelfPlaySettings
 ) -> Callable[[int, int], float]:
-    """PUCT of edge `i` under `priors [n]`, had it `count` visits of the same mean."""
+    """PUCT of edge `i` of `edges` (EDGE[n]) under `priors [n]`, had it `count` visits of the same mean."""
     total = int(edges["visits"].sum())
     values = edges["value_sum"].astype(np.float64) / np.maximum(1, edges["visits"])
 

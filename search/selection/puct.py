@@ -77,7 +77,8 @@ def result(tree: SearchTree, view: NetView, *, is_cheap: bool) -> SearchResult:
 
 @kernel
 def exploration_factor(parameters: Any, parent_visits: int) -> float:
-    """What a prior is multiplied by, before it is divided by 1 + n (UCB: by the root of 1 + n)."""
+    """What a prior is multiplied by, before it is divided by 1 + n (UCB: by the root of 1 + n).
+    `parameters`: float64[8]."""
     if parameters[EXPLORATION] == ALPHAZERO:
         base = parameters[C_BASE]
         c_puct = math.log((1.0 + parent_visits + base) / base) + parameters[C_INIT]
