@@ -66,8 +66,11 @@ def play_out(positions: Positions, n: int, max_plies: int, actions: Actions, see
 
 
 @kernel
-def open_node(tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions) -> int:
-    """Append the node of `positions[n - 1]`, and return it.
+def open_node(
+    tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, in_search: bool
+) -> int:
+    """Append the node of `positions[n - 1]`, and return it. `in_search` is False at the root only: somebody has
+    to move there, though a search would count the game as over.
 
     positions  [>= n, state_words]; actions  [max_legal] scratch
     """
@@ -75,7 +78,7 @@ def open_node(tree: Tree, positions: Positions, n: int, max_plies: int, actions:
     node: int = used[0]
     edge = used[1]
     count = legal_actions(positions, n, actions)
-    reason = end_reason(positions, n, count, True)
+    reason = end_reason(positions, n, count, in_search)
     value = 0
     if reason != 0 or n - 1 >= max_plies:
         count = 0
@@ -127,7 +130,7 @@ def simulate(tree: Tree, positions: Positions, n: int, max_plies: int, actions: 
         play(positions[n - 1], edges[edge, 0], positions[n])
         n += 1
         if edges[edge, 1] == NO_CHILD:
-            node = open_node(tree, positions, n, max_plies, actions)
+            node = open_node(tree, positions, n, max_plies, actions, True)
             edges[edge, 1] = node
             break
         node = edges[edge, 1]
@@ -148,7 +151,7 @@ def run_rollouts(
     positions  [max_plies + 2, state_words]; actions  [max_legal] scratch; seed  [1]
     """
     nodes, edges = tree.nodes, tree.edges
-    open_node(tree, positions, n, max_plies, actions)
+    open_node(tree, positions, n, max_plies, actions, False)
     for _ in range(simulations):
         simulate(tree, positions, n, max_plies, actions, seed)
     best = 0

@@ -179,6 +179,20 @@ def test_rollouts_find_a_win_and_a_block_and_depend_on_the_seed_alone() -> None:
     )
 
 
+@pytest.mark.parametrize("spec", ["rollouts:50", "alphabeta:2", "greedy", "random"])
+@pytest.mark.parametrize(
+    ("name", "moves"),
+    [("chess", "g1f3 g8f6 f3g1 f6g8"), ("dots_and_boxes_1x3", "a1a2 a2b2 b1b2 a1b1 b1c1 c1c2 b2c2")],
+    ids=["repeated once", "decided"],
+)
+def test_a_move_is_found_where_a_search_would_count_the_game_as_over(
+    spec: str, name: str, moves: str
+) -> None:
+    game = get_game(name)
+    game_history = replay(game, "", moves.split())
+    assert chosen(game, spec, game_history).action in game_history.legal_actions()
+
+
 def test_rollouts_value_is_that_of_the_side_to_move() -> None:
     game = get_game("connect_four")
     won = replay(game, "", ["4", "1", "4", "1", "3", "7"])
