@@ -69,9 +69,9 @@ def play_out(positions: Positions, n: int, max_plies: int, actions: Actions, see
 def open_node(
     tree: Tree, positions: Positions, n: int, max_plies: int, actions: Actions, in_search: bool
 ) -> int:
-    """Append the node of `positions[n - 1]`, and return it. `in_search` is False at the root only: somebody has
-    to move there, though a search would count the game as over.
+    """Append the node of `positions[n - 1]`, and return it.
 
+    `in_search` is False at the root only: a move is needed there, even if a search counts the game as over.
     positions  [>= n, state_words]; actions  [max_legal] scratch
     """
     nodes, edges, used = tree.nodes, tree.edges, tree.used

@@ -220,7 +220,7 @@ def test_the_window_knows_the_results_of_its_positions() -> None:
 
 def test_game_larger_than_the_window_is_refused() -> None:
     """A game that can never fit is an error that says what to change."""
-    with pytest.raises(ValueError, match="window.positions"):
+    with pytest.raises(ValueError, match=r"window\.positions"):
         Window(TIC_TAC_TOE, 3).add(random_games(TIC_TAC_TOE, 4, 1)[0])
 
 
