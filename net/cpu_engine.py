@@ -167,7 +167,13 @@ def faster_dtype() -> torch.dtype:
     network must answer the same in every run.
     """
     found = getattr(torch.cpu, "get_capabilities", dict[str, object])()
-    return torch.bfloat16 if any(found.get(name) for name in BF16_INSTRUCTIONS) else torch.float32
+    is_faster = any(found.get(name) for name in BF16_INSTRUCTIONS)
+    return torch.bfloat16 if is_faster and bfloat16_allowed() else torch.float32
+
+
+def bfloat16_allowed() -> bool:
+    """Whether the convolutions of oneDNN take bfloat16 here: `ONEDNN_MAX_CPU_ISA` may forbid what the CPU has."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def _prepare_thread() -> None:

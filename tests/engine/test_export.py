@@ -125,6 +125,6 @@ def test_a_model_that_answers_otherwise_is_not_written(
     torch.nn.init.normal_(wrong.policy.out.weight)
     right = onnx_export.onnx_model
     monkeypatch.setattr(onnx_export, "onnx_model", lambda _, *more: right(wrong, *more))
-    with pytest.raises(Fatal, match=r"answers otherwise than we do \(policy by up to"):
+    with pytest.raises(Fatal, match=r"give different answers \(policy by up to"):
         run(monkeypatch, "--weights", str(file), "--onnx", str(tmp_path / "a.onnx"))
     assert not (tmp_path / "a.onnx").exists()

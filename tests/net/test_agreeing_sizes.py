@@ -98,7 +98,7 @@ def test_an_engine_runs_only_the_sizes_that_were_found(
     np.testing.assert_allclose(wdl, expected[1], atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, cpu_engine.faster_dtype()])
 def test_sizes_are_found_by_computing_and_never_none(dtype: torch.dtype) -> None:
     shape = ConvShape(dtype, 16, 3, 3, 8)
     assert set(try_sizes(shape)) <= set(candidates(8))

@@ -41,3 +41,12 @@ def test_nor_does_it_with_plain_torch_on_a_cpu(dtype: torch.dtype) -> None:
     folded = fold(trained_like(named("2x16tanh"), FOUR_SHAPE, 1))
     engine = TorchEngine(folded, FOUR_SHAPE, 1, "cpu", dtype, buckets=(1, 4, 8), in_flight=2)
     assert sizes_that_differ(engine, engine, a_batch(FOUR_SHAPE, 1, 8), (1, 2, 3, 8)) == []
+
+
+def test_bfloat16_is_not_chosen_where_its_instructions_are_forbidden() -> None:
+    """`ONEDNN_MAX_CPU_ISA` hides them from the library; the processor still says that it has them."""
+    ask = "from net.cpu_engine import faster_dtype; print(faster_dtype())"
+    env = os.environ | LIMITS["AVX2"][1]
+    command = [sys.executable, "-c", ask]
+    found = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "torch.float32"
