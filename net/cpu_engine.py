@@ -172,7 +172,7 @@ def faster_dtype() -> torch.dtype:
 
 
 def bfloat16_allowed() -> bool:
-    """Whether the convolutions of oneDNN take bfloat16 here: `ONEDNN_MAX_CPU_ISA` may forbid what the CPU has."""
+    """Whether oneDNN takes bfloat16 here: `ONEDNN_MAX_CPU_ISA` may forbid what the CPU has."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
