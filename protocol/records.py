@@ -32,8 +32,8 @@ PRUNED_TARGET = 4
 """Flag beside POLICY_TARGET: visits that were forced, or that noise caused, were taken out, so that their sum
 is smaller (`forced_playouts`, `prune_noise`)."""
 SEARCH_DIFFERS = 8
-"""Flag of a ply whose most visited action (of equals the lowest) had not the largest prior: the search
-changed the network's mind."""
+"""Flag of a ply whose most visited action (ties go to the lowest) did not have the largest prior: search and
+raw network prefer different moves."""
 PLAYED_ON = 32
 """Flag at all plies of a game that was to be played to its end whatever happened, or at none: such games tell
 how often resigning is a mistake."""

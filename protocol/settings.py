@@ -104,8 +104,8 @@ class MoveSettings:
     temperature_plies: int = 30
     """Plies after which the most visited move is played (AlphaZero: 30)."""
     final_move: str = "visits"
-    """The move played after `temperature_plies`, and in play: `visits` = most visited, the first of equals
-    (AlphaZero); `robust` = most visited, of equals the highest value; `max` = highest value;
+    """The move played after `temperature_plies`, and in play: `visits` = most visited, ties go to the
+    first (AlphaZero); `robust` = most visited, ties go to the highest value; `max` = highest value;
     `max_robust` = an action that is both, searching on for up to `final_extra` simulations to find one, else
     `robust`; `secure` = highest value - final_secure / sqrt(visits). With `search.selection = gumbel`: its
     own winner."""

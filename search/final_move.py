@@ -31,12 +31,12 @@ def is_sampled(settings: SelfPlaySettings, ply: int) -> bool:
 
 
 def max_child(candidates: Candidates) -> int:
-    """Index of the highest value; of equals the most visited."""
+    """Index of the highest value; ties go to the most visited."""
     return _best(candidates.values, candidates.visits)
 
 
 def robust_child(candidates: Candidates) -> int:
-    """Index of the most visits; of equals the highest value."""
+    """Index of the most visits; ties go to the highest value."""
     return _best(candidates.visits, candidates.values)
 
 
@@ -65,5 +65,5 @@ def final_action(candidates: Candidates, settings: SelfPlaySettings) -> int:
 
 
 def _best(first: npt.NDArray[np.generic], second: npt.NDArray[np.generic]) -> int:
-    """Index of the largest (`first [k]`, `second [k]`), the lowest of equals."""
+    """Index of the largest (`first [k]`, `second [k]`), ties go to the lowest index."""
     return int(np.lexsort((-np.arange(len(first)), second, first))[-1])

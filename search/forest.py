@@ -188,7 +188,6 @@ class Forest:
             *(game.cells, game.planes_per_position, game.code_bits),
         )
         entries, ring, cache = self._cache
-        packed_features = game.feature_words(settings.history)
         return ForestArrays(
             settings=np.array([shared], SETTINGS),
             parameters=np.array(self.selection.parameters(settings), np.float64),
@@ -201,7 +200,7 @@ class Forest:
             actions=np.zeros((slots, leaves, game.max_legal), np.uint16),
             root_noise=np.zeros((slots, game.max_legal)),
             plan=np.zeros((slots, self.selection.plan_room(settings)), np.int32),
-            packed_features=np.zeros(packed_features, np.uint64),
+            packed_features=np.zeros(game.feature_words(settings.history), np.uint64),
             symmetries=self._symmetries,
             entries=entries,
             ring=ring,

@@ -149,7 +149,7 @@ def _with_room(game_history: GameHistory, plies: int) -> Positions:
 
 
 def greedy_think(game: Game) -> Think:
-    """Best after one ply; a random one of equals (see `evaluation.match.greedy_kernel`)."""
+    """Best after one ply; ties are broken at random (see `evaluation.match.greedy_kernel`)."""
     kernels = kernels_for(game.name)
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
@@ -188,7 +188,7 @@ def alphabeta(
 
 
 def alphabeta_think(game: Game, depth: int) -> Think:
-    """Best by a search `depth` plies deep plus quiescence; a random one of equals."""
+    """Best by a search `depth` plies deep plus quiescence; ties are broken at random."""
     kernels_for(game.name)
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:

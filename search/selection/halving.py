@@ -60,7 +60,7 @@ def halving_schedule(considered: int, simulations: int) -> npt.NDArray[np.int32]
 
 def integer_shares(policy: npt.NDArray[np.float64], total: int) -> npt.NDArray[np.int32]:
     """[n] integers proportional to `policy [n]` that sum to exactly `total`: rounded down, then the largest
-    remainders get one more, the first of equals before the others."""
+    remainders get one more; ties go to the lowest index."""
     exact = policy * (total / policy.sum())
     shares: npt.NDArray[np.int32] = np.floor(exact).astype(np.int32)
     missing = total - int(shares.sum())

@@ -168,9 +168,8 @@ def test_games_without_a_trainer_stay_in_the_spool_for_the_next_start(tmp_path: 
         await site.bulk.until(PutGame)
 
     run_site(tmp_path, no_trainer, games=2)
-    left = {path.stem for path in spooled(tmp_path)}
+    left, uids = {path.stem for path in spooled(tmp_path)}, set[str]()
     assert left
-    uids: set[str] = set()
 
     async def trainer(site: Site) -> None:
         """Until it has the old games, and the worker has heard of it: each new game gives that more time."""

@@ -16,6 +16,6 @@ def naive_kl(visits: dict[int, int], priors: dict[int, float]) -> float:
 
 
 def naive_differs(visits: dict[int, int], priors: dict[int, float]) -> bool:
-    """Whether some action had a larger prior than the most visited one (of equals the lowest)."""
+    """Whether some action had a larger prior than the most visited one (ties go to the lowest)."""
     most = min(action for action, count in visits.items() if count == max(visits.values()))
     return any(prior > priors[most] for prior in priors.values())

@@ -115,7 +115,7 @@ def test_shares_sum_to_their_total_and_differ_from_the_policy_by_less_than_one(p
 
 
 def test_shares_by_hand() -> None:
-    """3.33 each: the first of equals gets what is left."""
+    """3.33 each: the first one gets what is left."""
     assert integer_shares(np.ones(3) / 3, 10).tolist() == [4, 3, 3]
 
 
