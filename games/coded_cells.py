@@ -17,13 +17,13 @@ class CodedCells:
     """
 
     bits: int
-    """Of a code: 2, 4 or 8. A word holds `64 // bits` cells, cell 0 in the lowest bits."""
+    """Of a code: 1 to 8."""
     planes_of: tuple[tuple[int, ...], ...]
 
     def __post_init__(self) -> None:
-        if self.bits not in (2, 4, 8) or not 2 <= len(self.planes_of) <= 1 << self.bits or self.planes_of[0]:
+        if not 1 <= self.bits <= 8 or not 2 <= len(self.planes_of) <= 1 << self.bits or self.planes_of[0]:
             raise ValueError(
-                f"{len(self.planes_of)} codes of {self.bits} bits: a code has 2, 4 or 8 bits, there are at "
+                f"{len(self.planes_of)} codes of {self.bits} bits: a code has 1 to 8 bits, there are at "
                 "least two, and the first sets no plane"
             )
         if sorted(set().union(*self.planes_of)) != list(range(self.planes)):
@@ -34,9 +34,14 @@ class CodedCells:
         """Planes that they become."""
         return 1 + max(max(planes, default=-1) for planes in self.planes_of)
 
+    @property
+    def cells_a_word(self) -> int:
+        """The first of them in the lowest bits. No code begins in one word and ends in the next."""
+        return 64 // self.bits
+
     def words(self, cells: int) -> int:
         """Words of 64 bits that hold the codes of one position."""
-        return -(-cells * self.bits // 64)
+        return -(-cells // self.cells_a_word)
 
     def lists(self) -> npt.NDArray[np.int16]:
         """[2 ** bits, most planes of a code] the planes of each code, then -1; codes that there are none of

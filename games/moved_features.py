@@ -28,7 +28,8 @@ def move_features(
     """
     words_a_plane = (len(cells) + 63) // 64
     bit_words = history * len(planes) * words_a_plane
-    code_words = (len(cells) * code_bits + 63) // 64
+    a_word = 64 // max(code_bits, 1)
+    code_words = (len(cells) + a_word - 1) // a_word if code_bits > 0 else 0
     end_of_codes = bit_words + history * code_words
     for word in range(len(moved)):
         moved[word] = ZERO if word < end_of_codes else packed_features[word]
@@ -45,6 +46,6 @@ def move_features(
     for position in range(history):
         first = bit_words + position * code_words
         for cell in range(len(cells)):
-            at, goes = cell * code_bits, cells[cell] * code_bits
-            code = (packed_features[first + at // 64] >> np.uint64(at % 64)) & mask
-            moved[first + goes // 64] |= code << np.uint64(goes % 64)
+            goes = cells[cell]
+            code = (packed_features[first + cell // a_word] >> np.uint64(cell % a_word * code_bits)) & mask
+            moved[first + goes // a_word] |= code << np.uint64(goes % a_word * code_bits)

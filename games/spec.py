@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.coded_cells import CodedCells
+from games.packed_scalars import PackedScalars
 
 if TYPE_CHECKING:
     from games.knowledge import Knowledge
@@ -151,7 +152,7 @@ class Game:
     planes_per_position: int
     """Bit planes that each position of the history adds."""
     scalar_planes: int
-    """Planes that hold one number in [0, 1] everywhere, said once and not for each position."""
+    """Planes that hold one number in [0, 1] everywhere, said once and not for each position, as a float32."""
     history: int
     """Default number of positions in the features (AlphaZero: 8)."""
     end_reasons: tuple[EndReason, ...]
@@ -162,8 +163,10 @@ class Game:
     """All symmetries but the identity."""
     extra_actions: int = 0
     """Actions that belong to no cell (a pass), numbered behind those of the policy planes."""
-    scalars_per_position: int = 0
+    scalars_per_position: PackedScalars = PackedScalars()
     """Scalar planes that each position of the history adds (pieces in hand)."""
+    scalars_once: PackedScalars = PackedScalars()
+    """Scalar planes that are said once, like `scalar_planes`, but packed."""
     coded_cells: CodedCells | None = None
     """Planes that each position of the history adds by a code for each cell; None: it adds none."""
     score: Callable[[State], float] | None = None
@@ -218,8 +221,9 @@ class Game:
         return 0 if self.coded_cells is None else self.coded_cells.planes * history
 
     def scalars(self, history: int) -> int:
-        """Planes that travel as one number."""
-        return self.scalars_per_position * history + self.scalar_planes
+        """Planes that travel as one number, packed or not."""
+        packed = self.scalars_per_position.planes * history + self.scalars_once.planes
+        return packed + self.scalar_planes
 
     def planes(self, history: int) -> int:
         """Input planes of the network (chess with 8 positions: 119)."""
@@ -233,13 +237,15 @@ class Game:
         return moved
 
     def feature_words(self, history: int) -> int:
-        """Words of one packed position: four blocks, the newest position first in each.
+        """Words of one packed position: five blocks, the newest position first in each.
 
-        The bit planes of all positions, `words_per_plane` words each; the codes of their cells; the scalars
-        of each position; the scalars that are said once. A scalar is the bits of a float32 in the low half.
+        The bit planes of all positions, `words_per_plane` words each; the codes of their cells; the packed
+        scalars of each position; those that are said once; and `scalar_planes` words with the bits of a
+        float32 in the low half.
         """
         coded = 0 if self.coded_cells is None else self.coded_cells.words(self.cells)
-        return self.bit_planes(history) * self.words_per_plane + coded * history + self.scalars(history)
+        each = self.planes_per_position * self.words_per_plane + coded + self.scalars_per_position.words
+        return each * history + self.scalars_once.words + self.scalar_planes
 
     def reason_name(self, reason: int) -> str:
         return self.end_reasons[reason].name

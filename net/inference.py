@@ -239,12 +239,14 @@ def made_up_batch(game: Game, history: int, rows: int) -> Batch:
     bits = rng.random((rows, shape.bit_words, 64)) < 1 / _PROBE_FILL
     masks = np.tile(shape.masks(), shape.bit_planes)
     words = np.packbits(bits, axis=2, bitorder="little").view(np.uint64)[:, :, 0] & masks
-    scalars = rng.random((rows, shape.scalars), dtype=np.float32).view(np.uint32).astype(np.uint64)
+    scalars = rng.random((rows, shape.scalar_planes), dtype=np.float32).view(np.uint32).astype(np.uint64)
     codes = made_up_codes(game, rng, rows, history)
+    packed_words = shape.feature_words - shape.end_of_codes - shape.scalar_planes
+    packed = rng.integers(0, 1 << 64, (rows, packed_words), np.uint64)
     legal = min(game.max_legal, max(1, round(game.mean_legal)))
     one_row = np.sort(rng.permutation(game.actions)[:legal]).astype(np.uint16)
     return Batch(
-        np.ascontiguousarray(np.concatenate([words, codes, scalars], axis=1)),
+        np.ascontiguousarray(np.concatenate([words, codes, packed, scalars], axis=1)),
         np.full(rows, legal, dtype=np.uint16),
         np.tile(one_row, rows),
     )
@@ -259,9 +261,9 @@ def made_up_codes(
         return np.zeros((rows, 0), np.uint64)
     codes = rng.integers(1, len(coded.planes_of), (rows, history, game.cells), np.uint8)
     codes *= rng.random(codes.shape) < fill
-    a_word = 64 // coded.bits
+    a_word = coded.cells_a_word
     padded = np.zeros((rows, history, coded.words(game.cells), a_word), np.uint64)
     padded.reshape(rows, history, -1)[:, :, : game.cells] = codes
-    padded <<= np.arange(0, 64, coded.bits).view(np.uint64)
+    padded <<= np.arange(a_word, dtype=np.uint64) * np.uint64(coded.bits)
     words: npt.NDArray[np.uint64] = np.bitwise_or.reduce(padded, axis=3)
     return words.reshape(rows, -1)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.bits import ONE, ZERO, count_trailing_zeros
-from games.jit import jit
+from games.jit import jit, signed
 
 F32 = npt.NDArray[np.float32]
 U16 = npt.NDArray[np.uint16]
@@ -39,6 +39,20 @@ def expand_codes(
                     if plane < 0:
                         break
                     binary_words[row, position, plane, cell // 64] |= ONE << np.uint64(cell % 64)
+
+
+@jit
+def expand_scalars(packed_features: Words, places: npt.NDArray[np.int64], scalars: F32) -> None:
+    """Write packed scalars to the first columns of `scalars` (float32[n, scalars]).
+
+    packed_features  [n, feature_words]
+    places           [packed scalars, 4] of each: word, lowest bit, mask of its width, divisor
+    """
+    for row in range(packed_features.shape[0]):
+        for k in range(places.shape[0]):
+            word, shift, divisor = places[k, 0], np.uint64(places[k, 1]), places[k, 3]
+            count = signed(packed_features[row, word] >> shift) & places[k, 2]
+            scalars[row, k] = np.float32(min(count, divisor)) / np.float32(divisor)
 
 
 @jit

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from games.coded_cells import CodedCells
+from games.packed_scalars import PackedScalars
 from games.spec import Game
-from net.plane_kernels import expand_codes
+from net.plane_kernels import expand_codes, expand_scalars
 
 Words = npt.NDArray[np.uint64]
 
@@ -26,21 +27,24 @@ WORD_BYTES = 8
 
 @dataclass(frozen=True)
 class PlaneShape:
-    """The blocks that the words of one position are cut into: bits, codes, scalars, in this order."""
+    """The blocks that the words of one position are cut into: bits, codes, packed scalars, float32."""
 
     rows: int
     cols: int
+    history: int
     bit_planes: int
-    scalars: int
-    coded_positions: int = 0
-    """Positions whose cells travel as codes; 0 where none do."""
-    coded_cells: CodedCells | None = None
+    """Of all positions."""
+    coded_cells: CodedCells | None
+    scalars_per_position: PackedScalars
+    scalars_once: PackedScalars
+    scalar_planes: int
+    """Scalars that travel as a float32."""
 
     @staticmethod
     def of(game: Game, history: int) -> PlaneShape:
-        coded_positions = history if game.coded_cells else 0
-        bit_planes, scalars = game.bit_planes(history), game.scalars(history)
-        return PlaneShape(game.rows, game.cols, bit_planes, scalars, coded_positions, game.coded_cells)
+        packed = game.scalars_per_position, game.scalars_once
+        blocks = game.bit_planes(history), game.coded_cells, *packed, game.scalar_planes
+        return PlaneShape(game.rows, game.cols, history, *blocks)
 
     @property
     def cells(self) -> int:
@@ -61,10 +65,24 @@ class PlaneShape:
         return 0 if self.coded_cells is None else self.coded_cells.words(self.cells)
 
     @property
+    def end_of_codes(self) -> int:
+        return self.bit_words + self.history * self.code_words
+
+    @property
+    def packed_scalars(self) -> int:
+        """Planes of the third block, which stand before those of float32."""
+        return self.scalars_per_position.planes * self.history + self.scalars_once.planes
+
+    @property
+    def scalars(self) -> int:
+        """Planes that hold one number."""
+        return self.packed_scalars + self.scalar_planes
+
+    @property
     def binary_planes(self) -> int:
         """Planes of zeros and ones: those of bits, then those of codes."""
         coded = 0 if self.coded_cells is None else self.coded_cells.planes
-        return self.bit_planes + self.coded_positions * coded
+        return self.bit_planes + self.history * coded
 
     @property
     def planes(self) -> int:
@@ -72,7 +90,8 @@ class PlaneShape:
 
     @property
     def feature_words(self) -> int:
-        return self.bit_words + self.coded_positions * self.code_words + self.scalars
+        packed = self.scalars_per_position.words * self.history + self.scalars_once.words
+        return self.end_of_codes + packed + self.scalar_planes
 
     def masks(self) -> Words:
         """`uint64[words_per_plane]`: the bits of a plane's words that are cells of the board."""
@@ -86,15 +105,31 @@ class PlaneShape:
         if coded is None:
             return packed_features
         n = len(packed_features)
-        bits = np.zeros((n, self.coded_positions, coded.planes, self.words_per_plane), np.uint64)
-        codes = packed_features[:, self.bit_words : self.feature_words - self.scalars]
+        bits = np.zeros((n, self.history, coded.planes, self.words_per_plane), np.uint64)
+        codes = packed_features[:, self.bit_words : self.end_of_codes]
         expand_codes(np.ascontiguousarray(codes), coded.bits, _lists(coded), self.cells, bits)
         return np.concatenate([packed_features[:, : self.bit_words], bits.reshape(n, -1)], axis=1)
 
     def scalar_values(self, packed_features: Words) -> npt.NDArray[np.float32]:
         """`float32[n, scalars]` of `packed_features [n, feature_words]`."""
-        words = packed_features[:, self.feature_words - self.scalars :]
-        return words.astype(np.uint32).view(np.float32)
+        floats = packed_features[:, self.feature_words - self.scalar_planes :]
+        if self.packed_scalars == 0:
+            return floats.astype(np.uint32).view(np.float32)
+        found = np.empty((len(packed_features), self.scalars), np.float32)
+        expand_scalars(np.ascontiguousarray(packed_features), scalar_places(self), found)
+        found[:, self.packed_scalars :] = floats.astype(np.uint32).view(np.float32)
+        return found
+
+
+@cache
+def scalar_places(shape: PlaneShape) -> npt.NDArray[np.int64]:
+    """[packed scalars, 4] where each stands: word of the features, lowest bit, mask of its width, divisor."""
+    each, once = shape.scalars_per_position, shape.scalars_once
+    blocks = [each] * shape.history + [once]
+    begins = shape.end_of_codes + each.words * np.arange(shape.history + 1)
+    return np.concatenate(
+        [block.places() + np.array([begin, 0, 0, 0]) for block, begin in zip(blocks, begins, strict=True)]
+    )
 
 
 @cache
@@ -107,6 +142,13 @@ def code_table(coded: CodedCells, device: torch.device) -> Tensor:
     """`uint8[2 ** bits, planes]` on a device: 1 where a code sets a plane."""
     with torch.inference_mode(False):  # training, too, looks into it
         return torch.from_numpy(coded.table()).to(device)
+
+
+@cache
+def _scalar_places(shape: PlaneShape, device: torch.device) -> Tensor:
+    """`int64[4, packed scalars]` on a device: `scalar_places`, column by column."""
+    with torch.inference_mode(False):
+        return torch.from_numpy(scalar_places(shape).T.copy()).to(device)
 
 
 def features_tensor(packed_features: Words) -> Tensor:
@@ -131,8 +173,7 @@ def unpack(packed_features: Tensor, shape: PlaneShape, dtype: torch.dtype = torc
     if shape.coded_cells is not None:
         planes = torch.cat([planes, _unpack_codes(packed_features, shape, dtype)], dim=1)
     if shape.scalars:
-        words = packed_features[:, shape.feature_words - shape.scalars :]
-        scalars = words.contiguous().view(torch.float32)[:, ::2].to(dtype)
+        scalars = _unpack_scalars(packed_features, shape).to(dtype)
         planes = torch.cat([planes, scalars.unsqueeze(-1).expand(-1, -1, shape.cells)], dim=1)
     return planes.reshape(n, shape.planes, shape.rows, shape.cols)
 
@@ -141,10 +182,21 @@ def _unpack_codes(packed_features: Tensor, shape: PlaneShape, dtype: torch.dtype
     """The planes `dtype[n, coded planes, cells]` of the codes."""
     coded, n, device = shape.coded_cells, packed_features.shape[0], packed_features.device
     assert coded is not None
-    words = packed_features[:, shape.bit_words : shape.feature_words - shape.scalars]
-    octets = words.contiguous().view(torch.uint8).view(n, shape.coded_positions, -1)
-    shifts = torch.arange(0, 8, coded.bits, dtype=torch.uint8, device=device)
-    codes = torch.bitwise_right_shift(octets.unsqueeze(-1), shifts) & ((1 << coded.bits) - 1)
-    codes = codes.flatten(2)[:, :, : shape.cells].int()
+    words = packed_features[:, shape.bit_words : shape.end_of_codes]
+    words = words.reshape(n, shape.history, shape.code_words, 1)
+    shifts = coded.bits * torch.arange(coded.cells_a_word, device=device)
+    codes = (words >> shifts) & ((1 << coded.bits) - 1)
+    codes = codes.flatten(2)[:, :, : shape.cells]
     planes = code_table(coded, device).to(dtype)[codes]  # [n, positions, cells, planes of a position]
     return planes.transpose(2, 3).flatten(1, 2)
+
+
+def _unpack_scalars(packed_features: Tensor, shape: PlaneShape) -> Tensor:
+    """The numbers `float32[n, scalars]`."""
+    words = packed_features[:, shape.feature_words - shape.scalar_planes :]
+    floats = words.contiguous().view(torch.float32)[:, ::2]
+    if shape.packed_scalars == 0:
+        return floats
+    word, shift, mask, divisor = _scalar_places(shape, packed_features.device)
+    counts = torch.minimum((packed_features[:, word] >> shift) & mask, divisor)
+    return torch.cat([counts.float() / divisor, floats], dim=1)

@@ -47,7 +47,7 @@ class LeafService:
         self.version = 0
         """Weights version of the newest answer."""
         self._game = game
-        self._words, self._scalars = game.feature_words(history), game.scalars(history)
+        self._words, self._scalars = game.feature_words(history), game.scalar_planes
         self._figures = figures
         self._clock = clock
         self._repeated = Repeated(log)

@@ -22,6 +22,7 @@ from games.bits import ONE, ZERO, float_as_word
 from games.coded_cells import CodedCells
 from games.jit import jit, signed
 from games.names import GAME_MODULES
+from games.packed_scalars import PackedScalars
 from games.spec import EndReason, Game, Notation, Positions, Rules, State, Symmetry, actions_like_cells
 
 ROWS, COLS, KINDS = 6, 11, 9
@@ -31,10 +32,11 @@ ACTIONS = PASS + 1
 OF_EACH, IN_ALL = 2, 4
 """Pieces of a kind in a hand at the start, and in the game."""
 KOMI = 0.5
-BOARD_WORDS, HANDS, TURN = 9, 9, 11
+HANDS, TURN = 9, 11
 STATE_WORDS = 12
-PLANE_WORDS = 2
-SCALARS = 2 * KINDS
+CODE_BITS, CELLS_A_WORD = 5, 12
+PLANE_WORDS, CODE_WORDS, HAND_WORDS = 2, 6, 2
+"""Of a position in the features. A hand's 9 fields of 4 bits are those of the state: 16 fields, 2 fields."""
 BYTE, NIBBLE = np.uint64(255), np.uint64(15)
 
 NAME = f"hands_{hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:8]}"
@@ -141,13 +143,13 @@ def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) 
 
 @jit
 def encode(positions: Positions, n: int, history: int, packed_features: npt.NDArray[np.uint64]) -> None:
-    """Bit plane: where the last piece was dropped. Codes: own pieces 1 to 9, the other's 10 to 18. Scalars:
-    both hands as shares of all pieces of the kind; then 1 for the first player, and 1 after a pass."""
+    """Bit plane: where the last piece was dropped. Codes: own pieces 1 to 9, the other's 10 to 18. Packed:
+    both hands; then 1 for the first player. As a float32: passes in a row, divided by 2."""
     side = side_to_move(positions[n - 1])
     for word in range(len(packed_features)):
         packed_features[word] = ZERO
     codes = PLANE_WORDS * history
-    scalars = codes + BOARD_WORDS * history
+    hands = codes + CODE_WORDS * history
     for back in range(min(history, n)):
         state = positions[n - 1 - back]
         last = signed(state[TURN] >> np.uint64(8)) - 1
@@ -157,16 +159,14 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
             code = code_at(state, cell)
             if side == 1 and code > 0:
                 code = code + KINDS if code <= KINDS else code - KINDS
-            word, shift = codes + BOARD_WORDS * back + cell // 8, np.uint64(8 * (cell % 8))
-            packed_features[word] |= np.uint64(code) << shift
-        for whose in range(2):
-            for kind in range(KINDS):
-                count = np.float32(in_hand(state, side if whose == 0 else 1 - side, kind))
-                word = scalars + SCALARS * back + whose * KINDS + kind
-                packed_features[word] = float_as_word(count / np.float32(IN_ALL))
+            word = codes + CODE_WORDS * back + cell // CELLS_A_WORD
+            packed_features[word] |= np.uint64(code) << np.uint64(CODE_BITS * (cell % CELLS_A_WORD))
+        own, other = state[HANDS + side], state[HANDS + 1 - side]
+        packed_features[hands + HAND_WORDS * back] = own | other << np.uint64(4 * KINDS)
+        packed_features[hands + HAND_WORDS * back + 1] = other >> np.uint64(64 - 4 * KINDS)
     passed = np.float32(passes(positions[n - 1]))
-    packed_features[scalars + SCALARS * history] = float_as_word(np.float32(1 - side))
-    packed_features[scalars + SCALARS * history + 1] = float_as_word(passed / np.float32(2))
+    packed_features[hands + HAND_WORDS * history] = np.uint64(1 - side)
+    packed_features[hands + HAND_WORDS * history + 1] = float_as_word(passed / np.float32(2))
 
 
 RULES = Rules(start, side_to_move, legal_actions, play, end_reason, encode)
@@ -237,11 +237,12 @@ GAME = Game(
     max_plies=90,
     planes_per_position=1,
     coded_cells=CodedCells(
-        8,
+        CODE_BITS,
         ((), *((kind, OWN) for kind in range(KINDS)), *((KINDS + kind, OTHER) for kind in range(KINDS))),
     ),
-    scalars_per_position=SCALARS,
-    scalar_planes=2,
+    scalars_per_position=PackedScalars(((4, IN_ALL),) * (2 * KINDS)),
+    scalars_once=PackedScalars(((1, 1),)),
+    scalar_planes=1,
     history=2,
     score=lambda state: points(state, 0) - points(state, 1) - KOMI,
     end_reasons=(EndReason("ongoing", 0), EndReason("more_points", 1), EndReason("fewer_points", -1)),

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games import Game, get_game
+from games.packed_scalars import PackedScalars
 
 GAMES_EACH = 12
 
@@ -67,21 +68,45 @@ def codes(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> 
     coded, begin = game.coded_cells, game.bit_planes(history) * game.words_per_plane
     if coded is None:
         return np.zeros((history, 0), np.int64)
-    block = packed_features[begin : game.feature_words(history) - game.scalars(history)]
+    block = packed_features[begin : begin + history * coded.words(game.cells)]
+    found = np.array([unpacked(word, (coded.bits,) * coded.cells_a_word) for word in block.tolist()])
+    found = found.reshape(history, -1)
+    assert not found[:, game.cells :].any()
+    assert found.max() < len(coded.planes_of)
+    return found[:, : game.cells]
+
+
+def unpacked(word: int, widths: tuple[int, ...]) -> list[int]:
+    """The numbers of so many bits each in a word, checked to have nothing behind them."""
     found = []
-    for words in block.reshape(history, -1).tolist():
-        joined = sum(word << 64 * at for at, word in enumerate(words))
-        found.append([joined >> coded.bits * cell & (1 << coded.bits) - 1 for cell in range(game.cells)])
-        assert joined >> coded.bits * game.cells == 0
-        assert max(found[-1]) < len(coded.planes_of)
-    return np.array(found)
+    for bits in widths:
+        found.append(word & (1 << bits) - 1)
+        word >>= bits
+    assert word == 0
+    return found
 
 
 def scalars(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.float32]:
-    """[scalars of all positions, then of now], checked to leave the upper half of each word empty."""
-    tail = packed_features[game.feature_words(history) - game.scalars(history) :]
+    """[scalars of all positions, then of now], checked to be in bounds and to have nothing behind them."""
+    end = game.feature_words(history) - game.scalar_planes
+    tail, packed = packed_features[end:], packed_features[:end].tolist()
     assert not (tail >> np.uint64(32)).any()
-    return tail.astype(np.uint32).view(np.float32)
+    found: list[float] = []
+    for block in [game.scalars_once] + [game.scalars_per_position] * history:  # from the last one on
+        words = [packed.pop() for _ in range(block.words)][::-1]
+        found[:0] = packed_shares(block, words)
+    return np.array([*found, *tail.astype(np.uint32).view(np.float32)], np.float32)
+
+
+def packed_shares(block: PackedScalars, words: list[int]) -> list[float]:
+    """Counts over their divisors, none of them larger."""
+    shares = []
+    for at, word in enumerate(words):
+        mine = [field for field, place in zip(block.fields, block.places(), strict=True) if place[0] == at]
+        counts = unpacked(word, tuple(bits for bits, _ in mine))
+        assert all(count <= divisor for count, (_, divisor) in zip(counts, mine, strict=True))
+        shares += [count / divisor for count, (_, divisor) in zip(counts, mine, strict=True)]
+    return shares
 
 
 @functools.cache

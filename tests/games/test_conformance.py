@@ -174,7 +174,7 @@ def test_history_adds_planes_behind_and_none_before_the_start(game: Game) -> Non
             assert not bits(game, long, 4)[known * game.planes_per_position :].any()
             assert np.array_equal(codes(game, long, 4)[:1], codes(game, short, 1))
             assert not codes(game, long, 4)[known:].any()
-            each = game.scalars_per_position
+            each = game.scalars_per_position.planes
             now, past = scalars(game, short, 1), scalars(game, long, 4)
             assert np.array_equal([*past[:each], *past[4 * each :]], now)
             assert not past[known * each : 4 * each].any()

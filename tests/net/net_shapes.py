@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from games.coded_cells import CodedCells
+from games.packed_scalars import PackedScalars
 from games.spec import EndReason, Game, Notation, Rules
 from net.batches import Batch
 
@@ -55,13 +56,17 @@ GO_CELLS = CodedCells(2, ((), (0,), (1,), (2,)))
 GO_SHAPE = shape_only("go_shape", 19, 19, 362, 1, 362, 0, 1, extra_actions=1, coded_cells=GO_CELLS)
 FOUR_SHAPE = shape_only("four_shape", 6, 7, 7, None, 7, 2, 0)
 THREE_SHAPE = shape_only("three_shape", 3, 3, 9, 1, 9, 2, 0)
-HANDS_CELLS = CodedCells(4, ((), (0, 3), (1, 3), (2, 3), (0, 4), (1,), (4, 2, 0), (), (5,), (3,), (4,)))
+HANDS_CELLS = CodedCells(5, ((), (0, 3), (1, 3), (2, 3), (0, 4), (1,), (4, 2, 0), (), (5,), (3,), (4,)))
 HANDS_SHAPE = shape_only(
     "hands_shape", 5, 13, 197, 3, 150, 2, 1,
-    extra_actions=2, scalars_per_position=3, coded_cells=HANDS_CELLS,
+    extra_actions=2, coded_cells=HANDS_CELLS,
+    scalars_per_position=PackedScalars(((16, 40_000), (16, 3), (16, 999), (15, 1), (2, 3))),
+    scalars_once=PackedScalars(((10, 512),)),
 )  # fmt: skip
-"""Bits, codes that set some planes, scalars of each position and of now, extra actions."""
-ROW_SHAPE = shape_only("row_shape", 1, 5, 11, 2, 11, 1, 2, extra_actions=1, scalars_per_position=1)
+"""All blocks: bits, codes that set some planes, scalars of each position and of now; extra actions."""
+ROW_SHAPE = shape_only(
+    "row_shape", 1, 5, 11, 2, 11, 1, 0, extra_actions=1, scalars_per_position=PackedScalars(((5, 18),))
+)
 ONE_SHAPE = shape_only(
     "one_shape", 1, 1, 2, 1, 2, 0, 0, extra_actions=1, coded_cells=CodedCells(8, ((), (0,), (0, 1)))
 )
@@ -79,17 +84,11 @@ def random_words(
     padded = np.zeros((rows, game.bit_planes(history), game.words_per_plane * 64), dtype=np.uint8)
     padded[:, :, : game.cells] = planes
     words = np.packbits(padded, axis=2, bitorder="little").view(np.uint64).reshape(rows, -1)
-    scalars = rng.random((rows, game.scalars(history)), dtype=np.float32).view(np.uint32).astype(np.uint64)
-    return np.ascontiguousarray(
-        np.concatenate([words, random_codes(game, history, rows, rng), scalars], axis=1)
-    )
-
-
-def random_codes(game: Game, history: int, rows: int, rng: np.random.Generator) -> npt.NDArray[np.uint64]:
-    """Any bits, also codes that there are none of, and beyond the board."""
-    coded = game.coded_cells
-    words = 0 if coded is None else history * coded.words(game.cells)
-    return rng.integers(0, 2**64, (rows, words), np.uint64) if words else np.zeros((rows, 0), np.uint64)
+    scalars = rng.random((rows, game.scalar_planes), dtype=np.float32).view(np.uint32).astype(np.uint64)
+    # Codes and packed scalars: any bits, also codes that there are none of, counts above their divisors.
+    between = game.feature_words(history) - words.shape[1] - game.scalar_planes
+    packed = rng.integers(0, 2**64, (rows, between), np.uint64)
+    return np.ascontiguousarray(np.concatenate([words, packed, scalars], axis=1))
 
 
 def naive_planes(words: npt.NDArray[np.uint64], game: Game, history: int) -> npt.NDArray[np.float32]:
@@ -107,13 +106,33 @@ def _naive_position(words: list[int], game: Game, history: int) -> list[list[flo
         planes.append([plane >> cell & 1 for cell in cells])
     for _ in range(history if coded else 0):
         assert coded is not None
-        codes = _joined(words, coded.words(game.cells))
-        own = [codes >> cell * coded.bits & 2**coded.bits - 1 for cell in cells]
+        codes = [words.pop(0) for _ in range(coded.words(game.cells))]
+        own = [
+            _bits(codes[i // (64 // coded.bits)], i % (64 // coded.bits) * coded.bits, coded.bits)
+            for i in cells
+        ]
         sets = [set(coded.planes_of[code]) if code < len(coded.planes_of) else set() for code in own]
         planes += [[float(plane in one) for one in sets] for plane in range(coded.planes)]
+    for block in [game.scalars_per_position] * history + [game.scalars_once]:
+        planes += [[share] * game.cells for share in _shares(words, block)]
     for word in words:
         planes.append([float(np.uint32(word & 0xFFFFFFFF).view(np.float32))] * game.cells)
     return planes
+
+
+def _bits(word: int, lowest: int, width: int) -> int:
+    return word >> lowest & 2**width - 1
+
+
+def _shares(words: list[int], block: PackedScalars) -> list[float]:
+    """The packed numbers of one block; its words are taken from the list."""
+    found, used = [], 64
+    for bits, divisor in block.fields:
+        if used + bits > 64:
+            word, used = words.pop(0), 0
+        found.append(min(1.0, _bits(word, used, bits) / divisor))
+        used += bits
+    return found
 
 
 def _joined(words: list[int], count: int) -> int:

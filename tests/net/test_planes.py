@@ -8,6 +8,7 @@ import torch
 from net_shapes import HANDS_SHAPE, SHAPES, naive_planes, random_words, shape_only
 
 from games.coded_cells import CodedCells
+from games.packed_scalars import PackedScalars
 from games.spec import Game
 from net.planes import PlaneShape, features_tensor, unpack
 
@@ -38,12 +39,32 @@ def test_plane_shape_agrees_with_the_game(game: Game) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "planes_of"), [(3, ((), (0,))), (2, ((),) * 5), (4, ((0,), (1,))), (4, ((), (1,)))]
+    ("bits", "planes_of"),
+    [(9, ((), (0,))), (0, ((), (0,))), (2, ((),) * 5), (4, ((0,), (1,))), (4, ((), (1,)))],
 )
 def test_codes_that_cannot_be_are_refused(bits: int, planes_of: tuple[tuple[int, ...], ...]) -> None:
     """A strange width, too many, a code 0 that sets a plane, a plane that no code sets."""
     with pytest.raises(ValueError, match=r"\w \w"):
         CodedCells(bits, planes_of)
+
+
+@pytest.mark.parametrize("field", [(0, 1), (17, 3), (2, 4), (3, 0)])
+def test_packed_scalars_that_cannot_be_are_refused(field: tuple[int, int]) -> None:
+    """No bits, too many, a divisor that does not fit, and none."""
+    with pytest.raises(ValueError, match="a field of"):
+        PackedScalars((field,))
+
+
+def test_eight_positions_of_shogi_are_65_words() -> None:
+    """28 pieces as codes of 5 bits, both hands and three repetitions in a word, colour and move count."""
+    hand = ((5, 18), (3, 4), (3, 4), (3, 4), (3, 4), (2, 2), (2, 2))
+    game = shape_only(
+        "shogi_shape", 9, 9, 11_259, 139, 593, 0, 0,
+        coded_cells=CodedCells(5, ((), *((plane,) for plane in range(28)))),
+        scalars_per_position=PackedScalars((*hand, *hand, (1, 1), (1, 1), (1, 1))),
+        scalars_once=PackedScalars(((1, 1), (10, 512))),
+    )  # fmt: skip
+    assert (game.planes(8), game.feature_words(8)) == (362, 65)
 
 
 @pytest.mark.parametrize(("actions", "planes", "extra"), [(20, 2, 1), (18, 2, 1), (7, None, 1)])

@@ -82,10 +82,12 @@ def naive_symmetry(
         words = slice(
             first + position * coded.words(game.cells), first + (position + 1) * coded.words(game.cells)
         )
-        old = sum(word << 64 * at for at, word in enumerate(packed_features[words].tolist()))
-        codes = [old >> coded.bits * cell & (1 << coded.bits) - 1 for cell in range(game.cells)]
-        new = sum(code << coded.bits * int(symmetry.cells[cell]) for cell, code in enumerate(codes))
-        out[words] = _words(new, coded.words(game.cells))
+        old, new = packed_features[words].tolist(), [0] * coded.words(game.cells)
+        for cell in range(game.cells):
+            word, at = divmod(cell, 64 // coded.bits)
+            to_word, to = divmod(int(symmetry.cells[cell]), 64 // coded.bits)
+            new[to_word] |= (old[word] >> coded.bits * at & (1 << coded.bits) - 1) << coded.bits * to
+        out[words] = new
     return out
 
 
