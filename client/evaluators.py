@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from client.local_net import LocalNet
 from client.remote_evaluator import RemoteEvaluator
 from client.weights_puller import WeightsPuller
+from games.legal_masks import LegalMasks
 from games.spec import Game
 from protocol.errors import Code
 from protocol.messages import (
@@ -82,8 +83,10 @@ class ServersNet:
         hello: Hello,
         server: str = "",
         on_games: Callable[[int], None] = lambda _: None,
+        mask_bytes: int = 0,
     ) -> None:
-        """`on_games(games)` is called whenever the server wants another number of games."""
+        """`on_games(games)` is called whenever the server wants another number of games. `mask_bytes`:
+        `Game.mask_bytes`."""
         self._on_games = on_games
         self._wanted = 0
         self._joined = asyncio.Event()
@@ -96,7 +99,8 @@ class ServersNet:
             on_lost=lambda _: self.evaluator.lost(),
             settings=ConnectionSettings(server),
         )
-        self.evaluator = RemoteEvaluator(self._connection.send)
+        masks = LegalMasks(mask_bytes) if mask_bytes else None
+        self.evaluator = RemoteEvaluator(self._connection.send, masks=masks)
         self._repeated = Repeated(log)
         self._now = asyncio.get_running_loop().time
 

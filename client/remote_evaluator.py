@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from client.requests import PATIENCE, RequestTable
+from games.legal_masks import LegalMasks
 from protocol.errors import Code
 from protocol.frames import check_evaluations
 from protocol.messages import Evaluate, Evaluated, Refused, Welcome
@@ -54,8 +55,14 @@ class RemoteEvaluator:
     """
 
     def __init__(
-        self, send: Send, *, loop: asyncio.AbstractEventLoop | None = None, patience: float = PATIENCE
+        self,
+        send: Send,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        patience: float = PATIENCE,
+        masks: LegalMasks | None = None,
     ) -> None:
+        """`masks`: writes the legal actions, where these do not travel as a list."""
         self.version = 0
         """Weights version of the newest answer."""
         self.leaves = 0
@@ -65,6 +72,7 @@ class RemoteEvaluator:
         self._waiting = LeafQueue()
         """Leaves not yet in a message; bounded by the number of searches, each has one leaf at most."""
         self._requests: RequestTable[_Asked] = RequestTable(patience)
+        self._masks = masks
         self._repeated = Repeated(log)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -104,6 +112,9 @@ class RemoteEvaluator:
         if answered is None:
             return
         self.version = message.version
+        if self._masks is not None:
+            begin = int(asked.batch.counts[:first].sum(dtype=np.int64))
+            priors = self._masks.as_listed(counts, asked.batch.actions[begin : begin + total], priors)
         deliver(asked.parts, asked.batch.counts, first, Evaluations(priors, wdl, message.version))
         self.leaves += len(answered[1])
         if self._waiting or self._requests.unsent:
@@ -137,7 +148,8 @@ class RemoteEvaluator:
         postponed = False
         for request, rows, asked in self._requests.take(now):
             batch = asked.batch
-            if not self._send(Evaluate(request, rows), batch.features, batch.counts, batch.actions):
+            legal = batch.actions if self._masks is None else self._masks.masks(batch.counts, batch.actions)
+            if not self._send(Evaluate(request, rows), batch.features, batch.counts, legal):
                 self._requests.postpone(request, now + SEND_AGAIN)
                 postponed = True
         if postponed or self._timer is None:

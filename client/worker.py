@@ -121,7 +121,8 @@ class Worker:
     def _make_source(self, run: Run, folder: Path) -> Source:
         options = self._options
         if options.is_remote:
-            return ServersNet(self._context, options.leaves, self._hello, options.server, self._on_games)
+            server = options.leaves, self._hello, options.server
+            return ServersNet(self._context, *server, self._on_games, run.game.mask_bytes)
         return OwnNet(
             run.game,
             run.settings.history,

@@ -169,6 +169,9 @@ class Game:
     """Scalar planes that are said once, like `scalar_planes`, but packed."""
     coded_cells: CodedCells | None = None
     """Planes that each position of the history adds by a code for each cell; None: it adds none."""
+    legal_as_mask: bool = False
+    """Legal actions travel to the evaluator as a bit for each action (`games.legal_masks`), not as a list of
+    two bytes each: less where a sixteenth of the actions or more are legal in most positions."""
     score: Callable[[State], float] | None = None
     """By how much the first player is ahead, in the game's own unit (boxes; points, less komi); in a position
     in which the rules end the game its sign is the outcome. None: nothing is counted beside the outcome."""
@@ -206,6 +209,11 @@ class Game:
     def words_per_plane(self) -> int:
         """64 cells fit a word; bit `i` of a plane (word `i // 64`) is cell `i`, row `i // cols`."""
         return (self.cells + 63) // 64
+
+    @property
+    def mask_bytes(self) -> int:
+        """Of a position's legal actions; 0 where these travel as a list."""
+        return (self.actions + 7) // 8 if self.legal_as_mask else 0
 
     @property
     def code_bits(self) -> int:

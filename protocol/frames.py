@@ -17,7 +17,7 @@ from protocol.messages import MAX_ROWS, BadMessage
 
 Buffer = bytes | bytearray | memoryview
 
-_U16, _U64, _F16, _F32 = (np.dtype(name) for name in ("<u2", "<u8", "<f2", "<f4"))
+_U8, _U16, _U64, _F16, _F32 = (np.dtype(name) for name in ("u1", "<u2", "<u8", "<f2", "<f4"))
 
 PROBABILITY_LIMIT = 1.001
 """What rounding may make of a probability of one."""
@@ -39,8 +39,8 @@ class LeafFrames(NamedTuple):
     """[rows, words] packed positions."""
     counts: npt.NDArray[np.uint16]
     """[rows] legal actions of each."""
-    actions: npt.NDArray[np.uint16]
-    """[sum of counts] those actions."""
+    actions: npt.NDArray[Any]
+    """uint16[sum of counts] those actions; or uint8[rows, mask_bytes] a bit for each action."""
 
 
 class EvaluationFrames(NamedTuple):
@@ -60,12 +60,13 @@ def check_leaves(
     *,
     max_legal: int | None = None,
     scalars: int = 0,
+    mask_bytes: int = 0,
 ) -> LeafFrames:
     """Frames as leaves of a game with `feature_words` a position, `actions_limit` actions, `max_legal` a
     position.
 
-    The last `scalars` words of each position hold a float32 in [0, 1] each. Raises BadMessage with the exact
-    reason.
+    The last `scalars` words of each position hold a float32 in [0, 1] each. `mask_bytes`: of the mask of a
+    position's legal actions, 0 where they come as a list. Raises BadMessage with the exact reason.
     """
     _check_outline(rows, frames, ("features", "counts", "actions"))
     features = _view(frames[0], _U64, rows * feature_words, "features").reshape(rows, feature_words)
@@ -77,11 +78,32 @@ def check_leaves(
     limit = actions_limit if max_legal is None else max_legal
     if least < 1 or most > limit:
         raise BadMessage(f"a leaf has {least if least < 1 else most} legal actions, expected 1 to {limit}")
+    if mask_bytes:
+        return LeafFrames(features, counts, _check_masks(frames[2], counts, mask_bytes, actions_limit))
     actions = _view(frames[2], _U16, sum(listed), "actions")
     largest = int(_largest(actions))
     if largest >= actions_limit:
         raise BadMessage(f"action {largest} is not below {actions_limit}")
     return LeafFrames(features, counts, actions)
+
+
+def _check_masks(
+    frame: Buffer, counts: npt.NDArray[np.uint16], mask_bytes: int, actions_limit: int
+) -> npt.NDArray[np.uint8]:
+    """`frame` as uint8[rows, mask_bytes], or BadMessage if a row has not as many bits as `counts [rows]`
+    says."""
+    masks = _view(frame, _U8, len(counts) * mask_bytes, "actions").reshape(len(counts), mask_bytes)
+    if unused := 8 * mask_bytes - actions_limit:
+        beyond = masks[:, -1] >> np.uint8(8 - unused)
+        if beyond.any():
+            raise BadMessage(
+                f"row {int(beyond.argmax())}: its mask has an action that is not below {actions_limit}"
+            )
+    found = np.bitwise_count(masks).sum(axis=1)
+    if (found != counts).any():
+        row = int((found != counts).argmax())
+        raise BadMessage(f"row {row}: its mask has {found[row]} legal actions, its count is {counts[row]}")
+    return masks
 
 
 def check_evaluations(rows: int, total: int, frames: Sequence[Buffer]) -> EvaluationFrames:

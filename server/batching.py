@@ -83,9 +83,11 @@ class QueueCounts:
 class LeafQueue:
     """Events in, instructions out; every event may free a place, so each ends in `_dispatch`."""
 
-    def __init__(self, max_queued_rows: int = MAX_QUEUED_ROWS) -> None:
+    def __init__(self, max_queued_rows: int = MAX_QUEUED_ROWS, mask_bytes: int = 0) -> None:
+        """`mask_bytes`: of the mask of a row's legal actions, 0 where they come as a list."""
         self.counts = QueueCounts()
         self._max_queued_rows = max_queued_rows
+        self._mask_bytes = mask_bytes
         self._queue = FairQueue()
         self._suspect_rows = 0
         self._suspects: deque[Piece] = deque()
@@ -110,7 +112,7 @@ class LeafQueue:
         mine = self._requests.setdefault(session, {})
         if request in mine:
             return []
-        entry = Request(session, request, frames, now)
+        entry = Request(session, request, frames, now, self._mask_bytes)
         if self.queued_rows + entry.rows > self._max_queued_rows:
             reason = f"{self.queued_rows} leaves are queued already"
             return [Refuse(session, request, Code.BUSY, reason, entry.rows, retry_after=1.0)]

@@ -18,6 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from games.legal_masks import LegalMasks
+from games.spec import Game
 from protocol.messages import (
     Batch,
     BatchDone,
@@ -83,15 +85,17 @@ class EvaluatorLoop:
         index: int,
         bad_weights: type[Exception],
         heartbeat: float = HEARTBEAT,
+        masks: LegalMasks | None = None,
     ) -> None:
         """`feature_words`: uint64 words of one packed position. `heartbeat`: seconds of idleness between
-        PINGs."""
+        PINGs. `masks`: reads the legal actions, where these do not come as a list."""
         self._socket = socket
         self._network = network
         self._feature_words = feature_words
         self._index = index
         self._bad_weights = bad_weights
         self._heartbeat_ms = int(1000 * heartbeat)
+        self._masks = masks
         self._version = 0
         self._submitted: deque[_Submitted] = deque()
         self._last_done = 0.0
@@ -146,7 +150,11 @@ class EvaluatorLoop:
         # Copies: jitted code takes read-only arrays for other types, and would be compiled once more.
         features = np.frombuffer(frames[0], np.uint64).reshape(batch.rows, self._feature_words).copy()
         counts = np.frombuffer(frames[1], np.uint16).copy()
-        actions = np.frombuffer(frames[2], np.uint16).copy()
+        if self._masks is None:
+            actions = np.frombuffer(frames[2], np.uint16).copy()
+        else:
+            masks = np.frombuffer(frames[2], np.uint8).reshape(batch.rows, -1).copy()
+            actions = self._masks.lists(counts, masks)
         began = time.perf_counter()
         ticket = self._network.submit(features, counts, actions)
         self._submitted.append(_Submitted(batch, ticket, began))
@@ -192,8 +200,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def make_network(options: argparse.Namespace) -> tuple[Network, int, type[Exception]]:
-    """The network without weights, words of a position, and the exception of bad weights."""
+def make_network(options: argparse.Namespace) -> tuple[Network, Game, type[Exception]]:
+    """The network without weights, its game, and the exception of bad weights."""
     import torch
 
     from games import get_game
@@ -214,17 +222,25 @@ def make_network(options: argparse.Namespace) -> tuple[Network, int, type[Except
         )
     except ValueError as error:
         raise Fatal(f"device {options.device} cannot be used: {error}", Exit.CONFIG) from error
-    return network, game.feature_words(options.history), BadWeights
+    return network, game, BadWeights
 
 
 def main() -> int:
     """Entry point of the process."""
     options = parse()
     logs.set_up(f"evaluator-{options.index}")
-    network, feature_words, bad_weights = make_network(options)
+    network, game, bad_weights = make_network(options)
     context = new_context()
     socket = dealer(context, options.endpoint, limit=FRAME_LIMIT)
-    EvaluatorLoop(socket, network, feature_words, options.index, bad_weights, options.heartbeat).run()
+    EvaluatorLoop(
+        socket,
+        network,
+        game.feature_words(options.history),
+        options.index,
+        bad_weights,
+        options.heartbeat,
+        LegalMasks(game.mask_bytes) if game.mask_bytes else None,
+    ).run()
     return int(Exit.OK)
 
 

@@ -41,13 +41,13 @@ class LeafService:
         figures: Figures,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.queue = LeafQueue()
+        self.queue = LeafQueue(mask_bytes=game.mask_bytes)
         self.shares = shares
         self.credits = shares.credits
         self.version = 0
         """Weights version of the newest answer."""
         self._game = game
-        self._words, self._scalars = game.feature_words(history), game.scalar_planes
+        self._words = game.feature_words(history)
         self._figures = figures
         self._clock = clock
         self._repeated = Repeated(log)
@@ -68,7 +68,15 @@ class LeafService:
             self.port.charge(peer_of(session))
             return
         game = self._game
-        check_leaves(rows, self._words, game.actions, frames, max_legal=game.max_legal, scalars=self._scalars)
+        check_leaves(
+            rows,
+            self._words,
+            game.actions,
+            frames,
+            max_legal=game.max_legal,
+            scalars=game.scalar_planes,
+            mask_bytes=game.mask_bytes,
+        )
         if not self.credits.take(number, rows):
             self._figures.over_credit += 1
             reason = (

@@ -28,27 +28,38 @@ class Request:
         "arrived",
         "dropped",
         "frames",
+        "mask_bytes",
         "request",
         "rows",
         "session",
         "unanswered",
     )
 
-    def __init__(self, session: Session, request: int, frames: Sequence[memoryview], arrived: float) -> None:
-        """`frames`: the three of EVALUATE, checked."""
+    def __init__(
+        self,
+        session: Session,
+        request: int,
+        frames: Sequence[memoryview],
+        arrived: float,
+        mask_bytes: int = 0,
+    ) -> None:
+        """`frames`: the three of EVALUATE, checked. `mask_bytes`: of the mask of a row's legal actions, 0
+        where they are a list."""
         self.session = session
         self.request = request
         self.frames = frames
         self.arrived = arrived
         self.rows = self.unanswered = len(frames[1]) // COUNT_BYTES
-        self.actions = len(frames[2]) // ACTION_BYTES
-        """Legal actions of all rows."""
+        self.mask_bytes = mask_bytes
         self.dropped = False
         self._offsets: list[int] | None = None
+        self.actions = self.offsets[-1] if mask_bytes else len(frames[2]) // ACTION_BYTES
+        """Legal actions of all rows."""
 
     @property
     def offsets(self) -> list[int]:
-        """Where the actions of each row begin, and their end. Only a request that is cut needs them."""
+        """Where the actions of each row begin, and their end. With lists, only a request that is cut needs
+        them."""
         if self._offsets is None:
             counts = np.frombuffer(self.frames[1], np.uint16)
             self._offsets = [0, *np.cumsum(counts, dtype=np.int64).tolist()]
@@ -100,11 +111,14 @@ class Piece:
         """Features, counts and actions of its rows, in place."""
         features, counts, actions = self.of.frames
         width, end = len(features) // self.of.rows, self.first + self.rows
-        start, stop = self.action_range
+        if mask_bytes := self.of.mask_bytes:
+            start, stop = mask_bytes * self.first, mask_bytes * end
+        else:
+            start, stop = (ACTION_BYTES * at for at in self.action_range)
         return (
             features[width * self.first : width * end],
             counts[COUNT_BYTES * self.first : COUNT_BYTES * end],
-            actions[ACTION_BYTES * start : ACTION_BYTES * stop],
+            actions[start:stop],
         )
 
     def __repr__(self) -> str:

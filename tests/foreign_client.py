@@ -147,6 +147,11 @@ def pack(boards: list[list[int]], mover: int, history: int) -> bytes:
     return struct.pack(f"<{len(words)}QfI", *words, 1.0 if mover == 1 else 0.0, 0)
 
 
+def mask_of(legal: list[int], mask_bytes: int) -> bytes:
+    """Return legal actions as a mask: a bit for each action of the game."""
+    return sum(1 << action for action in legal).to_bytes(mask_bytes, "little")
+
+
 def spread(total: int, cells: list[int]) -> dict[int, int]:
     """Spread visits over cells as evenly as they go, leaving out cells that get none."""
     each, more = divmod(total, len(cells))
@@ -235,6 +240,7 @@ class Client:
         self.leaves = Channel(f"tcp://{host}:{port}")
         self.bulk = Channel(f"tcp://{host}:{port + 1}")
         self.requests = 0
+        self.mask_bytes = 0  # of the legal actions of a position, in games whose actions travel as a mask
         for channel in (self.leaves, self.bulk):
             channel.hello(self.deadline())
         self.settings = self.leaves.welcome["self_play"]
@@ -247,16 +253,15 @@ class Client:
         """Evaluate packed positions with their legal actions, whatever parts the answer comes in."""
         self.requests += 1
         header = {"type": "evaluate", "request": self.requests, "rows": len(positions)}
-        counts = [len(legal) for _, legal in positions]
-        actions = [action for _, legal in positions for action in legal]
+        lists = [legal for _, legal in positions]
         frames = [b"".join(packed for packed, _ in positions)]
-        frames += [struct.pack(f"<{len(counts)}H", *counts), struct.pack(f"<{len(actions)}H", *actions)]
+        frames += [struct.pack(f"<{len(lists)}H", *map(len, lists)), self._legal_frame(lists)]
         answers: dict[int, Evaluation] = {}
         deadline = self.deadline()
         wanted = {"type": "evaluated", "request": self.requests}
         answer = self.leaves.ask(header, frames, wanted, deadline, resend=10.0)
         while True:
-            self._take_part(answer, counts, answers)
+            self._take_part(answer, lists, answers)
             if len(answers) == len(positions):
                 return [answers[row] for row in range(len(positions))]
             part = self.leaves.receive(min(10.0, deadline - time.monotonic()))
@@ -264,16 +269,23 @@ class Client:
                 part = self.leaves.ask(header, frames, wanted, deadline, resend=10.0)
             answer = part
 
-    @staticmethod
-    def _take_part(answer: Message, counts: list[int], answers: dict[int, Evaluation]) -> None:
+    def _legal_frame(self, lists: list[list[int]]) -> bytes:
+        if self.mask_bytes:
+            return b"".join(mask_of(legal, self.mask_bytes) for legal in lists)
+        return b"".join(struct.pack(f"<{len(legal)}H", *legal) for legal in lists)
+
+    def _take_part(self, answer: Message, lists: list[list[int]], answers: dict[int, Evaluation]) -> None:
         header, (priors_frame, wdl_frame) = answer
         at = 0
         for row in range(header["rows"]):
-            count = counts[header["first"] + row]
-            priors = struct.unpack_from(f"<{count}e", priors_frame, at)
+            legal = lists[header["first"] + row]
+            priors = list(struct.unpack_from(f"<{len(legal)}e", priors_frame, at))
+            if self.mask_bytes:
+                prior_of = dict(zip(sorted(legal), priors, strict=True))
+                priors = [prior_of[action] for action in legal]
             wdl = struct.unpack_from("<3f", wdl_frame, 12 * row)
-            answers[header["first"] + row] = Evaluation(list(priors), wdl, header["version"])
-            at += 2 * count
+            answers[header["first"] + row] = Evaluation(priors, wdl, header["version"])
+            at += 2 * len(legal)
         if at != len(priors_frame) or 12 * header["rows"] != len(wdl_frame):
             raise ValueError("evaluated has frames of another size than its rows")
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from foreign_client import pack
+from foreign_client import mask_of, pack
 
 from games import GAME_NAMES, get_game
 from games.chess.actions import DIRECTIONS, KNIGHT_JUMPS
+from games.legal_masks import LegalMasks
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, Message
 from protocol.records import IMPROVED_POLICY, POLICY_TARGET, SHARES
@@ -76,6 +77,19 @@ def test_the_packed_example_is_what_the_game_and_a_strange_client_write() -> Non
         ("actions", legal[:count]),
     ):
         assert f"    {name:<9} {frame.tobytes().hex(' ', -frame.itemsize)}\n" in PAGE
+
+
+def test_the_mask_on_the_page_is_what_we_and_a_strange_client_write() -> None:
+    """Actions 0, 9 and 25 of 26."""
+    ours = LegalMasks(4).masks(np.array([3], np.uint16), np.array([25, 0, 9], np.uint16)).tobytes()
+    assert ours == mask_of([25, 0, 9], 4)
+    assert f"`{ours.hex(' ')}`" in PAGE
+
+
+@pytest.mark.parametrize("name", GAME_NAMES)
+def test_the_page_says_how_the_legal_actions_of_a_game_travel(name: str) -> None:
+    how = "mask" if get_game(name).legal_as_mask else "list"
+    assert re.search(rf"\| `{name}` .* {how} \|\n", PAGE)
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,7 @@ GAME = Game(
     scalars_per_position=PackedScalars(((4, IN_ALL),) * (2 * KINDS)),
     scalars_once=PackedScalars(((1, 1),)),
     scalar_planes=1,
+    legal_as_mask=True,
     history=2,
     score=lambda state: points(state, 0) - points(state, 1) - KOMI,
     end_reasons=(EndReason("ongoing", 0), EndReason("more_points", 1), EndReason("fewer_points", -1)),

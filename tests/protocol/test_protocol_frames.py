@@ -60,6 +60,33 @@ def test_bad_leaves_are_refused_with_the_reason(rows: int, frames: list[bytes], 
         check_leaves(rows, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL)
 
 
+def mask_frames(counts: list[int], masks: list[list[int]]) -> list[bytes]:
+    """Masks of ten actions: two bytes a row."""
+    return [*leaf_frames(counts, [])[:2], np.array(masks, "u1").tobytes()]
+
+
+def test_masks_of_legal_actions_come_through_unchanged() -> None:
+    masks = [[0b1000_0001, 0b10], [0, 0b01]]
+    frames = mask_frames([3, 1], masks)
+    leaves = check_leaves(2, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL, mask_bytes=2)
+    assert leaves.actions.tolist() == masks
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason"),
+    [
+        (mask_frames([1, 1], [[1, 0], [3, 0]]), "row 1: its mask has 2 legal actions, its count is 1"),
+        (mask_frames([1, 1], [[1, 0], [0, 0]]), "row 1: its mask has 0 legal actions, its count is 1"),
+        (mask_frames([1, 1], [[1, 0], [0, 4]]), "row 1: its mask has an action that is not below 10"),
+        (mask_frames([1, 0], [[1, 0], [0, 0]]), "0 legal actions, expected 1 to 4"),
+        (mask_frames([1, 1], [[1, 0]]), "actions has 2 bytes, expected 4"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused_with_the_row(frames: list[bytes], reason: str) -> None:
+    with pytest.raises(BadMessage, match=reason):
+        check_leaves(2, WORDS, ACTIONS, frames, max_legal=MAX_LEGAL, mask_bytes=2)
+
+
 def with_scalar(word: int) -> list[bytes]:
     """Two leaves whose scalars are 0 and 1, but for one word of row 1."""
     features = np.array([[7, 0, 0x3F800000], [2**64 - 1, 0x3F800000, word]], "<u8")
@@ -131,6 +158,8 @@ def test_arbitrary_frames_raise_nothing_but_bad_message(rows: int, frames: list[
     """Whatever the bytes are, the answer is arrays of the right shape or BadMessage."""
     with suppress(BadMessage):
         assert check_leaves(rows, WORDS, ACTIONS, frames).features.shape == (rows, WORDS)
+    with suppress(BadMessage):
+        assert check_leaves(rows, WORDS, ACTIONS, frames, mask_bytes=2).actions.shape == (rows, 2)
     with suppress(BadMessage):
         assert check_evaluations(rows, 5, frames[:2]).wdl.shape == (rows, 3)
 

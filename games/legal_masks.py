@@ -1,0 +1,111 @@
+"""Legal actions as a bit for each action of the game: how they travel where there are many of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from games.bits import ONE, ZERO, count_trailing_zeros
+from games.jit import jit, signed
+
+U8 = npt.NDArray[np.uint8]
+U16 = npt.NDArray[np.uint16]
+
+
+class LegalMasks:
+    """Between lists of legal actions laid end to end and a mask for each position.
+
+    Bit `a % 8` of byte `a // 8` is set where action `a` is legal. Priors for a mask are in the order of the
+    actions' numbers.
+    """
+
+    def __init__(self, mask_bytes: int) -> None:
+        """`mask_bytes`: of one position (`Game.mask_bytes`)."""
+        self._bytes = mask_bytes
+        self._ranks = np.zeros(8 * mask_bytes, np.uint16)
+
+    def masks(self, counts: U16, actions: U16) -> U8:
+        """uint8[rows, mask_bytes] of lists of `counts [rows]` actions each, `actions [sum of counts]`."""
+        found = np.zeros((len(counts), self._bytes), np.uint8)
+        write_masks(counts, actions, found)
+        return found
+
+    def lists(self, counts: U16, masks: U8) -> U16:
+        """uint16[sum of counts] the actions of `masks [rows, mask_bytes]`, ascending; each row has
+        `counts [rows]` of them."""
+        found = np.empty(int(counts.sum(dtype=np.int64)), np.uint16)
+        read_masks(masks, found)
+        return found
+
+    def as_listed(
+        self, counts: U16, actions: U16, priors: npt.NDArray[np.float16]
+    ) -> npt.NDArray[np.float16]:
+        """float16[sum of counts] `priors [sum of counts]` for masks, in the order of lists of `counts [rows]`
+        actions each, `actions [sum of counts]`."""
+        found = np.empty(len(priors), np.float16)
+        reorder(counts, actions, priors.view(np.uint16), self._ranks, found.view(np.uint16))
+        return found
+
+
+@jit
+def write_masks(counts: U16, actions: U16, masks: U8) -> None:
+    """Set the bits of `actions [sum of counts]` in `masks [rows, mask_bytes]`, which are 0."""
+    at = 0
+    for row in range(len(counts)):
+        for k in range(at, at + signed(counts[row])):
+            action = signed(actions[k])
+            masks[row, action >> 3] |= np.uint8(1 << (action & 7))
+        at += signed(counts[row])
+
+
+@jit
+def read_masks(masks: U8, actions: U16) -> None:
+    """Write the actions of `masks [rows, mask_bytes]`, ascending in each row, to `actions [of all rows]`."""
+    at = 0
+    for row in range(masks.shape[0]):
+        for byte in range(masks.shape[1]):
+            bits = np.uint64(masks[row, byte])
+            while bits != ZERO:
+                actions[at] = 8 * byte + signed(count_trailing_zeros(bits))
+                at += 1
+                bits &= bits - ONE
+
+
+@jit
+def reorder(counts: U16, actions: U16, ascending: U16, ranks: U16, out: U16) -> None:
+    """Write to `out [sum of counts]`, for each of `actions [sum of counts]`, its entry of `ascending`
+    [sum of counts], which holds those of a row in the order of the actions' numbers. `ranks [all actions]` is
+    scratch, 0 before and after."""
+    at = 0
+    for row in range(len(counts)):
+        end = at + signed(counts[row])
+        if is_ascending(actions[at:end]):
+            out[at:end] = ascending[at:end]
+        else:
+            reorder_row(actions[at:end], ascending[at:end], ranks, out[at:end])
+        at = end
+
+
+@jit
+def is_ascending(actions: U16) -> bool:
+    """As most games list them, unless they are seen through a symmetry. `actions [legal]`."""
+    steps_back = 0
+    for k in range(len(actions) - 1):
+        steps_back += actions[k] > actions[k + 1]
+    return steps_back == 0
+
+
+@jit
+def reorder_row(actions: U16, ascending: U16, ranks: U16, out: U16) -> None:
+    """`reorder` of one position: `actions`, `ascending` and `out` [legal]."""
+    for action in actions:
+        ranks[action] = 1
+    found = 0
+    for action in range(len(ranks)):
+        if ranks[action] != 0:
+            ranks[action] = found
+            found += 1
+    for k in range(len(actions)):
+        out[k] = ascending[ranks[actions[k]]]
+    for action in actions:
+        ranks[action] = 0

@@ -1,0 +1,32 @@
+"""Legal actions as masks and back: what is asked in any order is answered in that order."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from games.legal_masks import LegalMasks
+
+ACTIONS, MASK_BYTES = 26, 4
+LISTS = st.lists(st.lists(st.integers(0, ACTIONS - 1), min_size=1, unique=True), min_size=1, max_size=6)
+
+
+@given(LISTS)
+def test_masks_say_which_actions_are_legal_and_priors_come_back_to_their_actions(
+    lists: list[list[int]],
+) -> None:
+    """Beside a slow twin that sets and reads one bit after the other."""
+    legal_masks = LegalMasks(MASK_BYTES)
+    counts = np.array([len(row) for row in lists], np.uint16)
+    actions = np.array([action for row in lists for action in row], np.uint16)
+    masks = legal_masks.masks(counts, actions)
+    twin = [
+        [sum(1 << action % 8 for action in row if action // 8 == byte) for byte in range(4)] for row in lists
+    ]
+    assert masks.tolist() == twin
+    ascending = legal_masks.lists(counts, masks)
+    assert ascending.tolist() == [action for row in lists for action in sorted(row)]
+    priors = ascending.astype(np.float16)  # each action's prior is its number
+    for _ in range(2):  # nothing is left over from the time before
+        assert legal_masks.as_listed(counts, actions, priors).tolist() == actions.tolist()

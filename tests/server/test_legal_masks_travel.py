@@ -1,0 +1,136 @@
+"""Legal actions as masks, from players through front and evaluator and back, over sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zmq
+from client_server import echo_priors
+from foreign_client import Client
+from front_bench import PATIENCE, Bench, play_beside_front
+from hands import GAME as HANDS
+
+from client.remote_evaluator import RemoteEvaluator
+from games.legal_masks import LegalMasks
+from protocol.messages import PROTOCOL_VERSION, Hello
+from runtime.connection import Connection
+from runtime.ports import find_base_port
+from search.evaluator import evaluate
+from search.leaf_batch import LeafBatch
+from server.evaluator import EvaluatorLoop
+from server.front import FrontSettings
+
+ROWS = 50
+WORDS = HANDS.feature_words(1)
+
+
+class EchoNetwork:
+    """Priors that follow from the actions alone."""
+
+    target_rows, max_rows, in_flight, device_name = 8, 16, 1, "echo"
+
+    def load(self, path: str, sha256: bytes) -> None:
+        """Whatever it is."""
+
+    def submit(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> Any:  # noqa: ARG002
+        assert len(actions) == counts.sum()
+        return echo_priors(actions), np.tile(np.float32([1, 0, 0]), (len(counts), 1))
+
+    def collect(self, ticket: Any) -> Any:
+        return ticket
+
+
+def random_leaves(seed: int) -> LeafBatch:
+    """Positions whose legal actions are in no order, as a symmetry leaves them."""
+    rng = np.random.default_rng(seed)
+    lists = [rng.permutation(HANDS.actions)[: rng.integers(1, HANDS.actions + 1)] for _ in range(ROWS)]
+    counts = np.array([len(one) for one in lists], np.uint16)
+    return LeafBatch(np.zeros((ROWS, WORDS), np.uint64), counts, np.concatenate(lists).astype(np.uint16))
+
+
+@pytest.fixture
+def play_hands(tmp_path: Path) -> Callable[[Callable[[Bench, int], Awaitable[None]]], None]:
+    """Run a scenario beside a front of `hands` with one evaluator; it is told the port of the leaves."""
+
+    def run(scenario: Callable[[Bench, int], Awaitable[None]]) -> None:
+        port = find_base_port()
+        tcp = [f"tcp://127.0.0.1:{port + offset}" for offset in range(2)]
+
+        def settings(usual: FrontSettings) -> FrontSettings:
+            return dataclasses.replace(usual, game=HANDS, leaves=(tcp[0],), bulk=(tcp[1],))
+
+        async def with_evaluator(bench: Bench) -> None:
+            context = zmq.Context()
+            socket = context.socket(zmq.DEALER)
+            socket.connect(bench.endpoints["evaluators"])
+            loop = EvaluatorLoop(socket, EchoNetwork(), WORDS, 0, OSError, 5.0, LegalMasks(HANDS.mask_bytes))
+            thread = threading.Thread(target=_run, args=(loop,))
+            thread.start()
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await bench.front.one_up.wait()
+                    await scenario(bench, port)
+            finally:
+                context.destroy(0)
+                thread.join()
+
+        asyncio.run(play_beside_front(tmp_path, with_evaluator, settings=settings))
+
+    return run
+
+
+def _run(loop: EvaluatorLoop) -> None:
+    with suppress(zmq.ZMQError):  # its context was closed
+        loop.run()
+
+
+def test_a_worker_gets_the_prior_of_each_action_where_it_asked_for_it(
+    play_hands: Callable[..., None],
+) -> None:
+    """Requests are larger than a batch, so they are cut, and answered in parts."""
+
+    async def scenario(bench: Bench, port: int) -> None:
+        connection = Connection(
+            bench.context,
+            f"tcp://127.0.0.1:{port}",
+            Hello(PROTOCOL_VERSION, "client"),
+            on_message=lambda message, frames: evaluator.on_evaluated(message, frames),  # type: ignore[arg-type]
+            on_joined=lambda welcome: evaluator.joined(welcome),
+        )
+        evaluator = RemoteEvaluator(connection.send, masks=LegalMasks(HANDS.mask_bytes))
+        running = asyncio.ensure_future(connection.run())
+        for seed in range(3):
+            batch = random_leaves(seed)
+            answer = await evaluate(evaluator, batch)
+            assert answer.priors.tolist() == echo_priors(batch.actions).tolist()
+        running.cancel()
+        evaluator.close()
+
+    play_hands(scenario)
+
+
+def test_a_strange_client_gets_them_as_well(play_hands: Callable[..., None]) -> None:
+    async def scenario(_: Bench, port: int) -> None:
+        batch = random_leaves(7)
+        ends = np.cumsum(batch.counts, dtype=np.int64)[:-1]
+        lists = [part.tolist() for part in np.split(batch.actions, ends)]
+
+        def ask() -> list[list[float]]:
+            client = Client("127.0.0.1", port)
+            client.mask_bytes = HANDS.mask_bytes
+            found = client.evaluate([(bytes(8 * WORDS), legal) for legal in lists])
+            client.close()
+            return [one.priors for one in found]
+
+        priors = await asyncio.to_thread(ask)
+        assert priors == [echo_priors(np.array(legal)).tolist() for legal in lists]
+
+    play_hands(scenario)
