@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,8 +18,12 @@ CPU_TARGET = 64
 CUDA_TARGET = 512
 """`target_rows` where nothing was measured."""
 
-GOOD_ENOUGH = 0.9
-"""A bucket is large enough when it reaches this share of the throughput of every larger one."""
+GOOD_ENOUGH = 0.93
+"""A bucket is large enough when it reaches this share of the throughput of endless batches."""
+
+CPU_LARGEST_TARGET = 128
+"""Where a network is so small that more rows would pay, workers and front limit the rate and not the network;
+and four times the target are the games in flight, whose end a new run waits for."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +77,17 @@ def bucket_for(rows: int, buckets: Sequence[int]) -> int:
 
 
 def choose_target(turns: Sequence[Mapping[int, float]]) -> int:
-    """The smallest bucket that is good enough beside every larger one.
+    """The smallest bucket that is good enough; the largest if none is.
 
-    `turns`: rows per second by bucket, measured again and again, each time the same buckets one after
-    another. Buckets are compared within a turn and by the median over turns, so that a machine whose speed
-    changes from turn to turn, or a turn that was disturbed, does not change the choice.
+    `turns`: seconds by bucket, measured again and again. The least of each bucket counts, as what disturbs a
+    measurement only makes it longer. A straight line through them, `a + c * rows`, tells what a batch costs
+    beside its rows, and by it the share of the throughput that each bucket reaches: `rows / (rows + a / c)`.
+    One line through all of them changes less from one measurement to the next than two buckets do beside
+    each other.
     """
-    buckets = sorted(turns[0])
-
-    def good_enough(small: int, large: int) -> bool:
-        return statistics.median(turn[small] / turn[large] for turn in turns) >= GOOD_ENOUGH
-
-    return next(
-        small
-        for at, small in enumerate(buckets)
-        if all(good_enough(small, large) for large in buckets[at + 1 :])
-    )
+    rows = np.array(sorted(turns[0]), np.float64)
+    seconds = np.array([min(turn[int(one)] for turn in turns) for one in rows])
+    # Least squares of the relative errors, or the largest bucket alone would tell where the line begins.
+    (once, each), *_ = np.linalg.lstsq(np.stack([1 / seconds, rows / seconds], axis=1), np.ones(len(rows)))
+    enough = rows * (1 - GOOD_ENOUGH) * each >= GOOD_ENOUGH * once
+    return int(rows[enough][0] if enough.any() else rows[-1])

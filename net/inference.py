@@ -22,6 +22,7 @@ from games.spec import Game
 from net.architectures.network import Network
 from net.batches import (
     CPU_BUCKETS,
+    CPU_LARGEST_TARGET,
     CPU_TARGET,
     CUDA_BUCKETS,
     CUDA_TARGET,
@@ -33,6 +34,7 @@ from net.batches import (
 from net.engines import Engine, make_engine
 from net.folding import fold
 from net.planes import PlaneShape
+from net.sizes_on_disk import remembered
 from net.weights import WeightsMeta, load
 
 Priors = npt.NDArray[np.float16]
@@ -41,7 +43,6 @@ Wdl = npt.NDArray[np.float32]
 PROBE_SECONDS = 1.0
 """About how long looking for `target_rows` may take on cores that are ours alone."""
 PROBE_TURNS = 5
-"""Odd, so that a median is one of the values."""
 _PROBE_ROWS_FROM = 8
 _PROBE_FILL = 28
 """One cell in so many is set in the positions that a probe makes up: about as in chess."""
@@ -205,26 +206,37 @@ class Inference:
             for ticket in [self.submit(*arrays) for _ in range(self.in_flight)]:  # each slot has its graphs
                 self.collect(ticket)
         if not self.is_cuda and not self._wanted_target:
-            self.target_rows = choose_target(self._probe())
+            (self.target_rows,) = remembered(self._described(), self.buckets, self._measured_target)
+
+    def _described(self) -> str:
+        """All that the target depends on, but for the machine."""
+        assert self.meta is not None
+        network = f"{self.game.name}, {self.history} positions, {self.meta.architecture.played}"
+        return f"target rows of {network}, {self.threads} threads{self._engine_name()}"
+
+    def _measured_target(self) -> tuple[int]:
+        return (choose_target(self._probe()),)
 
     def _probe(self) -> list[dict[int, float]]:
-        """Rows per second by bucket, in PROBE_TURNS turns, for as many buckets as PROBE_SECONDS allow."""
+        """Seconds by bucket, in PROBE_TURNS turns, for as many of the buckets up to CPU_LARGEST_TARGET as
+        PROBE_SECONDS allow."""
         batches: dict[int, Batch] = {}
         turn = 0.0
-        for bucket in (rows for rows in self.buckets if rows >= min(_PROBE_ROWS_FROM, self.max_rows)):
+        least = min(_PROBE_ROWS_FROM, self.max_rows)
+        for bucket in (rows for rows in self.buckets if least <= rows <= max(least, CPU_LARGEST_TARGET)):
             batches[bucket] = batch = made_up_batch(self.game, self.history, bucket)
-            self._rate(batch)  # what is made on first use is not timed
-            took = bucket / self._rate(batch)
+            self._seconds(batch)  # what is made on first use is not timed
+            took = self._seconds(batch)
             turn += took
             if PROBE_TURNS * (turn + 2 * took) > PROBE_SECONDS:  # the next bucket takes twice as long
                 break
-        return [{rows: self._rate(batch) for rows, batch in batches.items()} for _ in range(PROBE_TURNS)]
+        return [{rows: self._seconds(batch) for rows, batch in batches.items()} for _ in range(PROBE_TURNS)]
 
-    def _rate(self, batch: Batch) -> float:
-        """Rows a second, were all `threads` cores ours alone: other processes do not change the choice."""
+    def _seconds(self, batch: Batch) -> float:
+        """That a batch would take, were all `threads` cores ours alone: others do not change the choice."""
         begin = time.process_time()
         self.run(batch.features, batch.counts, batch.actions)
-        return self.threads * batch.rows / max(time.process_time() - begin, 1e-6)
+        return max(time.process_time() - begin, 1e-6) / self.threads
 
 
 def available_cores() -> int:

@@ -1,6 +1,7 @@
-"""Remembers on disk what `net.conv_sizes` found, for this processor, torch and limits on instructions alone.
+"""Remembers on disk which sizes of batches were found good, for this processor, torch and limits on
+instructions alone: those that give the same bits (`net.conv_sizes`), and the size worth collecting.
 
-One small file for each shape in the folder of compiled code (`AZ_JIT_CACHE`), whose name depends on all
+One small file for each question in the folder of compiled code (`AZ_JIT_CACHE`), whose name depends on all
 sources. A file that cannot be read, or is not what was written, is as good as none; one that cannot be
 written is done without.
 """

@@ -7,14 +7,16 @@ import pytest
 
 from net.batches import choose_target
 
-IDLE = {8: 3000.0, 16: 4200.0, 32: 5200.0, 64: 5900.0, 128: 6000.0, 256: 6050.0, 512: 6100.0}
-"""Rows a second of `small`, as `bench inference` prints them."""
+IDLE = {8: 2.6, 16: 3.9, 32: 6.6, 64: 11.3, 128: 21.9}
+"""Milliseconds that a batch of `small` takes."""
 
 
-def test_the_smallest_bucket_within_a_tenth_of_every_larger_one_is_chosen() -> None:
-    assert choose_target([IDLE]) == 64
-    assert choose_target([{8: 100.0, 16: 100.0, 32: 100.0}]) == 8
-    assert choose_target([{8: 100.0, 16: 120.0, 32: 150.0}]) == 32
+def test_the_smallest_bucket_that_reaches_the_share_of_endless_batches_is_chosen() -> None:
+    assert choose_target([IDLE]) == 128
+    assert choose_target([{rows: rows for rows in (8, 16, 32)}]) == 8
+    assert choose_target([{rows: 2 + rows for rows in (8, 16, 32, 64, 128)}]) == 32
+    assert choose_target([{rows: 4 + rows for rows in (8, 16, 32, 64, 128)}]) == 64
+    assert choose_target([{rows: 1000 + rows for rows in (8, 16, 32)}]) == 32
     assert choose_target([{40: 1.0}]) == 40
 
 
@@ -24,8 +26,8 @@ def test_a_machine_whose_speed_changes_between_turns_chooses_the_same(seed: int)
     rng = np.random.default_rng(seed)
     turns = []
     for _ in range(5):
-        speed = 2 ** rng.uniform(-1, 1)
-        turns.append({rows: rate * speed * rng.normal(1, 0.02) for rows, rate in IDLE.items()})
+        slow = 2 ** rng.uniform(-1, 1)
+        turns.append({rows: took * slow * rng.normal(1, 0.02) for rows, took in IDLE.items()})
     disturbed = turns[int(rng.integers(5))]
-    disturbed[int(rng.choice(list(IDLE)))] /= 10
-    assert choose_target(turns) == 64
+    disturbed[int(rng.choice(list(IDLE)))] *= 10
+    assert choose_target(turns) == 128
