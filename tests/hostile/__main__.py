@@ -20,7 +20,8 @@ from measure import Result, measured, middle  # noqa: E402
 from target import Target  # noqa: E402
 
 HEAD = (
-    f"{'attack':22} {'item':>4} | {'quiet':>7} {'control':>7} {'attacked':>8} {'lost':>20} {'in all':>20} | "
+    f"{'attack':22} {'item':>4} | {'quiet':>7} {'control':>7} {'attacked':>8} {'dearer':>19} {'lost':>20} "
+    f"{'in all':>20} | "
     f"{'attacker: cores':>15} {'control':>7} {'conn/s':>6} {'msg/s':>6} {'MB/s':>6} | {'front cores':>11} "
     f"{'trainer cores':>13} | {'wait s':>6} | {'MB before':>9} {'peak':>4} {'after':>5} | verdict"
 )
@@ -35,7 +36,7 @@ def line(result: Result) -> str:
     cores = [middle(turns, part) for part in ("server", "trainer") for turns in (quiet, attacked)]
     return (
         f"{result.attack:22} {result.item or '':>4} | {rates[0]:>7.0f} {rates[1]:>7.0f} {rates[2]:>8.0f} "
-        f"{result.lost.text():>20} {result.lost_in_all.text():>20} | "
+        f"{result.dearer.text():>19} {result.lost.text():>20} {result.lost_in_all.text():>20} | "
         f"{sent[0]:>15.2f} {burnt:>7.2f} {sent[1]:>6.0f} {sent[2]:>6.0f} "
         f"{sent[3] / 1e6:>6.1f} | {cores[0]:>5.2f} {cores[1]:>5.2f} {cores[2]:>7.2f} {cores[3]:>5.2f} | "
         f"{result.longest_wait:>6.2f} | {result.before.now:>9.0f} {result.peak:>4.0f} "
@@ -61,9 +62,11 @@ def main() -> int:
     chosen = [by_name[name] for name in options.attacks or by_name]
     print(
         "quiet, control, attacked: evaluations a second of azserver's worker and an azclient, medians. "
-        "The control uses as much of the machine's cores as the attacker and sends nothing; lost is against "
-        "it, in all against quiet: medians of the shares of neighbouring turns, and where the median lies "
-        "with 95 % certainty. Pairs are quiet and attacked. MB are of the front"
+        "The control uses as much of the machine's cores as the attacker and sends nothing. Dearer: by how "
+        "much fewer evaluations there are for a second of processor time of azserver and azclient than "
+        "in the control's turn; lost: how much fewer there are in all, so with the machine's own changes; "
+        "in all: against quiet. Medians of the shares of neighbouring turns, and where the median lies with "
+        "95 % certainty. Pairs are quiet and attacked. MB are of the front"
     )
     print(HEAD, flush=True)
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, ExitStack() as stack:

@@ -33,7 +33,8 @@ REST = 1.0
 
 Turn = dict[str, float]
 """Figures of some seconds, each a second of them. `evals` of the whole system; cores used by `server` (the
-front), `trainer` and `other` (attacker or control); `connections`, `messages`, `bytes` that were sent."""
+front), `trainer`, `playing` (azserver and azclient with their children) and `other` (attacker or control);
+`connections`, `messages`, `bytes` that were sent."""
 
 
 class Lost(NamedTuple):
@@ -100,6 +101,12 @@ class Result:
         return Lost.of(_evals(self.attacked), _evals(self.control))
 
     @property
+    def dearer(self) -> Lost:
+        """Likewise of the evaluations for a second of processor time of azserver and azclient together: what
+        the attack makes them do, whatever share of the machine they had just then."""
+        return Lost.of(_by_processor(self.attacked), _by_processor(self.control))
+
+    @property
     def lost_in_all(self) -> Lost:
         """Against the mean of the quiet turns before and after each turn with the attack."""
         quiet = _evals(self.quiet)
@@ -108,6 +115,10 @@ class Result:
 
 def _evals(turns: list[Turn]) -> list[float]:
     return [turn["evals"] for turn in turns]
+
+
+def _by_processor(turns: list[Turn]) -> list[float]:
+    return [turn["evals"] / turn["playing"] for turn in turns]
 
 
 class Burner(threading.Thread):

@@ -114,8 +114,11 @@ class Target:
         return Memory(*(int(lines[key].split()[0]) / 1024 for key in ("VmRSS", "VmHWM")))
 
     def cpu(self) -> dict[str, float]:
-        """Seconds of processor time so far, of the front and of the trainer with their threads."""
-        return {name: _cpu_of(self._processes[name].pid) for name in ("server", "trainer")}
+        """Seconds of processor time so far: of the front and of the trainer with their threads, and of all
+        processes but the trainer together: azserver, azclient and their children."""
+        parts = {name: _cpu_of(self._processes[name].pid) for name in ("server", "trainer")}
+        sessions = {process.pid for name, process in self._processes.items() if name != "trainer"}
+        return parts | {"playing": _cpu_of_sessions(sessions)}
 
     def forget_peak(self) -> None:
         """Let `memory().peak` begin at what is resident now."""
@@ -177,7 +180,9 @@ class Target:
 
     def _trainer_flags(self) -> list[str]:
         flags = ["--server", f"{HOST}:{self.port}", "--device", "cpu", "--cpu-threads", "1"]
-        return [*flags, "--publishing.seconds", "5", "--runs", str(self.folder / "runs")]
+        # New weights and bursts of steps would fall into some turns of a measurement and not into others.
+        flags += ["--samples.per-position", "0.05", "--publishing.seconds", "600"]
+        return [*flags, "--publishing.steps", "100000", "--runs", str(self.folder / "runs")]
 
     def _client_flags(self) -> list[str]:
         flags = ["--server", f"{HOST}:{self.port}", "--device", "remote", "--workers", "1"]
@@ -222,8 +227,24 @@ def free_base_port() -> int:
 
 
 def _cpu_of(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = _stat(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _cpu_of_sessions(sessions: set[int]) -> float:
+    """Of every process that lives in one of these sessions, and of its children that have ended."""
+    ticks = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            fields = _stat(int(folder.name))
+            if int(fields[3]) in sessions:
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of proc(5)'s `stat` from the third on, the state."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _end_with_us() -> None:
