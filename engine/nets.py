@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from games import get_game
+from games import GAME_NAMES, get_game
 from games.names import DEFAULT_GAME
 from games.spec import Game
 from protocol.messages import WeightsInfo
@@ -83,6 +83,33 @@ def load_net(
     # Larger batches gain little speed, and the last few positions then wait alone for the device.
     evaluator = LocalEvaluator(infer, inference.target_rows)
     return LoadedNet(game, history, name, step, evaluator, inference.target_rows)
+
+
+def check_fits(net: LoadedNet, game: Game) -> None:
+    """Fatal(BAD_DATA) unless the network can play `game`: its own, or a variant whose positions and actions
+    it sees in the same way (other komi or end rules).
+
+    Networks serve boards of one size: the value head has a weight for each cell, and so has a flat policy
+    head or the places of a transformer.
+    """
+    if _kind(net.game) != _kind(game):
+        raise Fatal(f"{net.name} is a network for {net.game.name}, not {game.name}", Exit.BAD_DATA)
+    if _seen(net.game, net.history) != _seen(game, net.history):
+        raise Fatal(
+            f"{net.name} plays {net.game.name} only: its layers have weights for each cell of "
+            f"{net.game.rows} x {net.game.cols}; take a network for {game.name}",
+            Exit.BAD_DATA,
+        )
+
+
+def _kind(game: Game) -> str:
+    """The game without its options."""
+    return next(name for name in GAME_NAMES if f"{game.name}_".startswith(f"{name}_"))
+
+
+def _seen(game: Game, history: int) -> tuple[int, ...]:
+    """What the shapes of a network depend on."""
+    return game.rows, game.cols, game.actions, game.feature_words(history), game.planes(history)
 
 
 def weights_file(path: Path) -> Path:

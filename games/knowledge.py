@@ -178,8 +178,8 @@ class Knowledge:
     """(state, the move that led to it) -> picture of a board. None: the terminal's drawing is shown."""
     pgn: PgnWriter | None = None
     """None: the game has no PGN."""
-    speaks_uci: bool = False
-    """Whether UCI engines can play it."""
+    engine_protocol: str = ""
+    """What engines of other programs for it speak: `uci`, `usi` or `gtp`; "": there are none."""
     solution: Solution | None = None
 
 

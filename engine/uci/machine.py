@@ -1,94 +1,39 @@
-"""The engine's side of UCI as a pure state machine, `(event, now) -> actions`.
-
-Events are lines from the GUI, "the set-up is ready" and "the search has ended". Actions are lines to print
-and orders to `engine.uci.driver`, which owns network, tree and clock. No line, however wrong, raises an
-exception.
-"""
+"""The engine's side of UCI and USI as a pure state machine (`engine.core.orders.Engine`)."""
+# ruff: noqa: ARG002
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
-from engine.uci.options import Options, Setup, announced, changed
+from engine.core.options import Options, Setup
+from engine.core.orders import Order, Prepare, Quit, Request, Say, SetDeadline, Start, StopSearch
+from engine.core.report import Found, Report
+from engine.core.timing import SideClock, seconds_for_move, seconds_of_movetime
+from engine.uci.dialect import UCI, Dialect
+from engine.uci.info import best_move_line, info_lines
 from engine.uci.position import Board
 from engine.uci.protocol import BadCommand, Go, Position, SetOption, Simple, parse
-from engine.uci.timing import SideClock, seconds_for_move, seconds_of_movetime
 from games.spec import Game
 
-
-@dataclass(frozen=True)
-class Request:
-    """One search. 0, None and () are no limit."""
-
-    start: str
-    actions: tuple[int, ...]
-    """The moves from `start` to the position to search."""
-    options: Options
-    began: float
-    """When `go` came; seconds of the clock of `now`."""
-    new_game: bool = False
-    """The tree of the last search is dropped."""
-    allowed: tuple[int, ...] = ()
-    simulations: int = 0
-    seconds: float | None = None
-    """Counted from `began`, when pondering from the ponderhit."""
-    depth: int = 0
-    is_pondering: bool = False
-    seeks_mate: bool = False
-    """Ends with a proven mate, or when the tree is full."""
-    stop_when_proven: bool = False
-    may_move_early: bool = False
-    """May end before the time is over: later moves can use the rest."""
-
-
-@dataclass(frozen=True)
-class Say:
-    text: str
-
-
-@dataclass(frozen=True)
-class Prepare:
-    """Load the network and make the tree; then call `prepared` or `preparation_failed`."""
-
-    setup: Setup
-
-
-@dataclass(frozen=True)
-class Start:
-    request: Request
-
-
-@dataclass(frozen=True)
-class StopSearch:
-    pass
-
-
-@dataclass(frozen=True)
-class SetDeadline:
-    """The running search no longer ponders; it ends at `until` (the clock of `now`), if that is given."""
-
-    until: float | None
-
-
-@dataclass(frozen=True)
-class Quit:
-    pass
-
-
-Action = Say | Prepare | Start | StopSearch | SetDeadline | Quit
+PREPARING = "info string loading the network and compiling rules and search: up to a minute the first time"
 
 
 class UciEngine:
     """The engine's side of the protocol. `most_nodes` bounds searches without a limit (0: no bound)."""
 
-    def __init__(self, game: Game, name: str, options: Options, most_nodes: int = 0) -> None:
+    takes_input = True
+
+    def __init__(
+        self, game: Game, name: str, options: Options, most_nodes: int = 0, dialect: Dialect = UCI
+    ) -> None:
         self.name = name
         self.options = options
+        self.dialect = dialect
         self.board = Board(game)
         self.searching: Request | None = None
         self._most_nodes = most_nodes
-        self.first_setup = options.setup
+        self._first_setup = options.setup
         self._loaded: Setup | None = None
         self._preparing: Setup | None = None
         self._readyok_owed = 0
@@ -96,22 +41,26 @@ class UciEngine:
         self._is_stopping = False
         self._is_quitting = False
         self._new_game = False
-        self._held: str | None = None
+        self._held: Found | None = None
+
+    @property
+    def first_setup(self) -> Setup:
+        return self._first_setup
 
     # ---- Events -------------------------------------------------------------------------------
 
-    def feed(self, line: str, now: float) -> list[Action]:
+    def feed(self, line: str, now: float) -> list[Order]:
         """A line came. After `quit`, lines are ignored, and `Quit` follows the last answer that is due."""
         if self._is_quitting:
             return []
         try:
-            command = parse(line)
+            command = parse(line, self.dialect)
             if command is None:
                 return []
             if isinstance(command, Simple):
                 return self._simple(command.name, now)
             if isinstance(command, SetOption):
-                self.options = changed(self.options, command.name, command.value)
+                self.options = self.dialect.options.changed(self.options, command.name, command.value)
                 return []
             if isinstance(command, Position):
                 self.board.set(command)
@@ -120,48 +69,63 @@ class UciEngine:
         except ValueError as error:  # BadCommand is one
             return [_note(str(error))]
 
-    def prepared(self, setup: Setup) -> list[Action]:
+    def prepared(self, setup: Setup, now: float) -> list[Order]:
         """Network and tree are ready."""
         self._loaded, self._preparing = setup, None
         if setup != self.options.setup:
             return self._prepare()
         return self._go_on()
 
-    def preparation_failed(self, reason: str) -> list[Action]:
+    def preparation_failed(self, reason: str, now: float) -> list[Order]:
         """They cannot be used, so the former ones stay. (If the first set-up fails, the driver ends.)"""
         self._preparing = None
-        self.options = replace(self.options, setup=self._loaded or self.first_setup)
-        actions: list[Action] = [_note(f"{reason}; the former settings are used")]
-        return actions + (self._go_on() if self._loaded else self._prepare())
+        self.options = replace(self.options, setup=self._loaded or self._first_setup)
+        orders: list[Order] = [_note(f"{reason}; the former settings are used")]
+        return orders + (self._go_on() if self._loaded else self._prepare())
 
-    def searched(self, best: str) -> list[Action]:
-        """The search has ended. Its `bestmove` line `best` is held back while the GUI decides when it
-        ends."""
+    def reported(self, report: Report) -> list[Order]:
+        """What was found so far becomes `info` lines."""
+        return [Say(text) for text in info_lines(report, self.dialect)]
+
+    def searched(self, found: Found, now: float) -> list[Order]:
+        """The search has ended. Its `bestmove` is held back while the GUI decides when it ends."""
         if self.searching is not None and self._is_held() and not self._is_stopping:
-            self._held = best
+            self._held = found
             return []
-        return self._finish(best)
+        return self._finish(found)
+
+    def still_preparing(self) -> list[Order]:
+        return [Say(PREPARING)]
 
     # ---- Commands -----------------------------------------------------------------------------
 
-    def _simple(self, name: str, now: float) -> list[Action]:
-        if name == "uci":
-            head = [f"id name {self.name}", "id author the azselfplay authors"]
-            return [Say(text) for text in [*head, *announced(self.options), "uciok"]]
-        if name == "isready":
-            return self._is_ready()
-        if name == "ucinewgame":
+    def _simple(self, name: str, now: float) -> list[Order]:
+        if name == "new game":
             self._new_game = True
-            return []
-        if name == "stop":
-            return self._stop()
         if name == "ponderhit":
             return self._ponder_hit(now)
-        if name == "d":
-            return [Say(text) for text in self._drawing()]
-        return self._quit() if name == "quit" else []
+        answers: dict[str, Callable[[], list[Order]]] = {
+            "hello": self._hello,
+            "isready": self._is_ready,
+            "stop": self._stop,
+            "gameover": lambda: self._stop() if self._is_asked else [],
+            "d": self._drawing,
+            "no mate": lambda: [Say("checkmate notimplemented")],
+            "quit": self._quit,
+        }
+        return answers[name]() if name in answers else []
 
-    def _is_ready(self) -> list[Action]:
+    def _hello(self) -> list[Order]:
+        head = [f"id name {self.name}", "id author the azselfplay authors"]
+        announced = self.dialect.options.announced(self.options)
+        return [Say(text) for text in [*head, *announced, f"{self.dialect.name}ok"]]
+
+    @property
+    def _is_asked(self) -> bool:
+        """Whether a `bestmove` is owed."""
+        return self._pending is not None or self.searching is not None
+
+    def _is_ready(self) -> list[Order]:
         if self.searching is not None:
             return [Say("readyok")]
         self._readyok_owed += 1
@@ -169,15 +133,14 @@ class UciEngine:
             return []
         return self._go_on() if self._loaded == self.options.setup else self._prepare()
 
-    def _drawing(self) -> Sequence[str]:
+    def _drawing(self) -> list[Order]:
         game_history = self.board.game_history
         notation = game_history.game.notation
-        return [
-            *notation.render(game_history.state).splitlines(),
-            f"Fen: {notation.state_to_text(game_history.state)}",
-        ]
+        text = notation.state_to_text(game_history.state)
+        lines = notation.render(game_history.state).splitlines()
+        return [Say(line) for line in [*lines, f"{self.dialect.position.capitalize()}: {text}"]]
 
-    def _go(self, go: Go, now: float) -> list[Action]:
+    def _go(self, go: Go, now: float) -> list[Order]:
         if self._pending is not None or (self.searching is not None and not self._is_stopping):
             raise BadCommand("a search is running already; send stop first")
         self._pending = self._request(go, now)
@@ -186,7 +149,7 @@ class UciEngine:
             return []
         return self._go_on() if self._loaded == self.options.setup else self._prepare()
 
-    def _stop(self) -> list[Action]:
+    def _stop(self) -> list[Order]:
         if self._pending is not None:  # it has not begun yet, but a bestmove is owed
             self._pending = replace(self._pending, simulations=1, is_pondering=False, seconds=0.0)
             return []
@@ -194,13 +157,13 @@ class UciEngine:
             return [_note("stop: no search is running")]
         return self._stop_running()
 
-    def _stop_running(self) -> list[Action]:
+    def _stop_running(self) -> list[Order]:
         if self._held is not None:
             return self._finish(self._held)
         self._is_stopping = True
         return [StopSearch()]
 
-    def _quit(self) -> list[Action]:
+    def _quit(self) -> list[Order]:
         """Stop a running search, as other engines do, but answer the commands that came before: a script in a
         pipe is read while the network is still loading."""
         self._is_quitting = True
@@ -210,7 +173,7 @@ class UciEngine:
             self._stop()
         return [] if self._pending is not None or self._readyok_owed else [Quit()]
 
-    def _ponder_hit(self, now: float) -> list[Action]:
+    def _ponder_hit(self, now: float) -> list[Order]:
         if self._pending is not None and self._pending.is_pondering:
             self._pending = replace(self._pending, is_pondering=False, began=now)
             return []
@@ -237,7 +200,6 @@ class UciEngine:
         return Request(
             game_history.start,
             tuple(game_history.actions),
-            options,
             now,
             self._new_game,
             allowed,
@@ -248,6 +210,10 @@ class UciEngine:
             go.mate > 0,
             stop_when_proven=not is_free,
             may_move_early=not is_free and go.movetime is None,
+            claims=frozenset(self.dialect.claims),
+            temperature=options.temperature / 100,
+            lines=options.multi_pv,
+            show_draw=options.show_wdl,
         )
 
     def _action(self, move: str) -> int:
@@ -260,40 +226,43 @@ class UciEngine:
             return None
         if go.movetime is not None:
             return seconds_of_movetime(go.movetime / 1000, overhead)
-        first = self.board.game_history.side_to_move == 0
-        left, increment = (go.wtime, go.winc) if first else (go.btime, go.binc)
-        if left is None:
+        is_white = (self.board.game_history.side_to_move == 0) == (self.dialect.first == "w")
+        left, increment = (go.wtime, go.winc) if is_white else (go.btime, go.binc)
+        if left is None and not go.byoyomi:
             return None
-        return seconds_for_move(SideClock(left / 1000, increment / 1000, go.movestogo), overhead)
+        clock = SideClock((left or 0) / 1000, increment / 1000, go.movestogo, go.byoyomi / 1000)
+        return seconds_for_move(clock, overhead)
 
     def _is_held(self) -> bool:
         """Whether the GUI decides when the running search ends."""
         request = self.searching
         return request is not None and (request.is_pondering or _has_no_limit(request))
 
-    def _prepare(self) -> list[Action]:
+    def _prepare(self) -> list[Order]:
         self._preparing = self.options.setup
         return [Prepare(self.options.setup)]
 
-    def _go_on(self) -> list[Action]:
+    def _go_on(self) -> list[Order]:
         """Print each readyok that is due, then begin the search that waits, or quit."""
-        actions: list[Action] = [Say("readyok")] * self._readyok_owed
+        orders: list[Order] = [Say("readyok")] * self._readyok_owed
         self._readyok_owed = 0
         if self._pending is not None:
             self.searching, self._pending = self._pending, None
             self._is_stopping, self._held = False, None
-            actions.append(Start(self.searching))
+            orders.append(Start(self.searching))
         elif self._is_quitting:
-            actions.append(Quit())
-        return actions
+            orders.append(Quit())
+        return orders
 
-    def _finish(self, best: str) -> list[Action]:
+    def _finish(self, found: Found) -> list[Order]:
+        gives_up = not self.options.analyse_mode and self.options.resigns_at(found.value)
+        best = best_move_line(found, self.dialect, gives_up=gives_up)
         self.searching, self._held, self._is_stopping = None, None, False
-        actions: list[Action] = [Say(best)]
+        orders: list[Order] = [Say(best)]
         if self._pending is None and not self._is_quitting:
-            return actions
+            return orders
         is_loaded = self._pending is None or self._loaded == self.options.setup
-        return actions + (self._go_on() if is_loaded else self._prepare())
+        return orders + (self._go_on() if is_loaded else self._prepare())
 
 
 def _has_no_limit(request: Request) -> bool:

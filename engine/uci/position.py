@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from engine.uci.protocol import Position, shown
-from games.game_history import GameHistory
+from engine.core.open_game import MOST_PLIES, OpenGame
+from engine.core.options import shown
+from engine.uci.protocol import Position
 from games.spec import Game
-
-MOST_PLIES = 6_000
-"""Moves of one game. The longest tournament game had 538."""
-
-
-class OpenGame(GameHistory):
-    """A game that goes on after a draw: the GUI decides whether to claim it, not the engine."""
-
-    def play(self, action: int) -> None:
-        """Play an action. ValueError if it is not legal."""
-        if action not in self.legal_actions():
-            raise ValueError(f"action {action} is not legal here")
-        self._append(action)
 
 
 class Board:
@@ -33,10 +21,10 @@ class Board:
         if len(position.moves) > MOST_PLIES:
             raise ValueError(f"a game of {len(position.moves)} moves; at most {MOST_PLIES} are taken")
         known = len(self._moves)
-        if position.fen == self.game_history.start and position.moves[:known] == self._moves:
+        if position.start == self.game_history.start and position.moves[:known] == self._moves:
             self._extend(self.game_history, position.moves, known)
         else:
-            game_history = OpenGame(self.game, position.fen)
+            game_history = OpenGame(self.game, position.start)
             self._extend(game_history, position.moves, 0)
             self.game_history = game_history
         self._moves = position.moves
@@ -46,5 +34,5 @@ class Board:
             for number in range(known, len(moves)):
                 game_history.play_text(moves[number])
         except ValueError as error:
-            del game_history.actions[known:]
+            game_history.take_back(known)
             raise ValueError(f"move {number + 1}, {shown(moves[number])}: {error}") from error

@@ -1,10 +1,12 @@
-"""Lines of the UCI protocol as commands. Pure."""
+"""Lines of UCI and USI as commands. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
+
+from engine.core.options import shown
+from engine.uci.dialect import UCI, Dialect
 
 MOST = 10**12
 """Largest number that is accepted."""
@@ -16,7 +18,11 @@ class BadCommand(ValueError):
 
 @dataclass(frozen=True)
 class Simple:
-    """uci, isready, ucinewgame, stop, ponderhit, quit, d, debug, register."""
+    """A command whose arguments, if any, do not matter here.
+
+    As written in the protocol, but `hello` for `uci` and `usi`, `new game` for `ucinewgame` and `usinewgame`,
+    `no mate` for a search for mates that there is not.
+    """
 
     name: str
 
@@ -29,8 +35,8 @@ class SetOption:
 
 @dataclass(frozen=True)
 class Position:
-    fen: str
-    """Empty: the usual start."""
+    start: str
+    """FEN or SFEN; empty: the usual start."""
     moves: tuple[str, ...]
 
 
@@ -48,35 +54,36 @@ class Go:
     nodes: int = 0
     mate: int = 0
     movetime: int | None = None
+    byoyomi: int = 0
     infinite: bool = False
     ponder: bool = False
 
 
 Command = Simple | SetOption | Position | Go
 
-_SIMPLE = frozenset({"uci", "isready", "ucinewgame", "stop", "ponderhit", "quit", "d", "debug", "register"})
+_SIMPLE = frozenset({"isready", "stop", "ponderhit", "gameover", "quit", "d", "debug", "register"})
 _CLOCKS = frozenset({"wtime", "btime", "winc", "binc"})
-_COUNTS = frozenset({"movestogo", "depth", "nodes", "mate", "movetime"})
 _FLAGS = frozenset({"infinite", "ponder"})
-_GO_WORDS = _CLOCKS | _COUNTS | _FLAGS | {"searchmoves"}
 
 
-def parse(line: str) -> Command | None:
+def parse(line: str, dialect: Dialect = UCI) -> Command | None:
     """The command in a line, None for an empty one. Raises BadCommand."""
     words = line.split()
     if not words:
         return None
-    name = words[0]
-    if name in _SIMPLE:
-        return Simple(name)
-    if name not in _WITH_ARGUMENTS:
+    name, arguments = words[0], words[1:]
+    simple = {dialect.name: "hello", f"{dialect.name}newgame": "new game"} | {one: one for one in _SIMPLE}
+    if name in simple:
+        return Simple(simple[name])
+    if name == "setoption":
+        return _set_option(arguments)
+    if name == "position":
+        return _position(arguments, dialect)
+    if name != "go":
         raise BadCommand(f"unknown command {shown(name)}")
-    return _WITH_ARGUMENTS[name](words[1:])
-
-
-def shown(text: str, length: int = 60) -> str:
-    """Foreign text, shortened and escaped for one line of output."""
-    return ascii(text if len(text) <= length else text[:length] + "...")
+    if arguments[:1] == ["mate"] and not dialect.solves_mates:
+        return Simple("no mate")
+    return _go(arguments, dialect.counts)
 
 
 def _set_option(words: list[str]) -> SetOption:
@@ -89,18 +96,20 @@ def _set_option(words: list[str]) -> SetOption:
     return SetOption(" ".join(rest[:cut]), " ".join(rest[cut + 1 :]))
 
 
-def _position(words: list[str]) -> Position:
+def _position(words: list[str], dialect: Dialect) -> Position:
     cut = words.index("moves") if "moves" in words else len(words)
     head, moves = words[:cut], tuple(words[cut + 1 :])
     if head == ["startpos"]:
         return Position("", moves)
-    if len(head) > 1 and head[0] == "fen":
+    if len(head) > 1 and head[0] == dialect.position:
         return Position(" ".join(head[1:]), moves)
-    raise BadCommand("position is written: position startpos|fen FEN [moves MOVE ...]")
+    text = f"{dialect.position} {dialect.position.upper()}"
+    raise BadCommand(f"position is written: position startpos|{text} [moves MOVE ...]")
 
 
-def _go(words: list[str]) -> Go:
+def _go(words: list[str], counts: frozenset[str]) -> Go:
     go, index = Go(), 0
+    known = _CLOCKS | counts | _FLAGS | {"searchmoves"}
     while index < len(words):
         word = words[index]
         index += 1
@@ -108,11 +117,11 @@ def _go(words: list[str]) -> Go:
             go = _with(go, word, True)
         elif word == "searchmoves":
             end = index
-            while end < len(words) and words[end] not in _GO_WORDS:
+            while end < len(words) and words[end] not in known:
                 end += 1
             go = replace(go, searchmoves=tuple(words[index:end]))
             index = end
-        elif word in _GO_WORDS:
+        elif word in known:
             go = _with(go, word, _number(word, words[index] if index < len(words) else ""))
             index += 1
         else:
@@ -133,10 +142,3 @@ def _number(name: str, text: str) -> int:
     if value > MOST or (value < 0 and name not in _CLOCKS):
         raise BadCommand(f"go {name} {value} is out of range")
     return max(0, value)  # some GUIs send negative times
-
-
-_WITH_ARGUMENTS: dict[str, Callable[[list[str]], Command]] = {
-    "setoption": _set_option,
-    "position": _position,
-    "go": _go,
-}

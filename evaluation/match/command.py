@@ -28,7 +28,7 @@ KINDS = (
     "solver          perfect play where the game is solved (docs/truth.md), a shallow search elsewhere",
     "tablebase       perfect play in endgames that have tables, from a file of such positions",
     "blend:SPEC:P    plays P % of its moves as player SPEC, the others at random",
-    "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine",
+    "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine (chess)",
 )
 """The kinds of players, for `--help`."""
 EXAMPLES = (
@@ -57,8 +57,8 @@ class MatchConfig:
     max_plies: int = 0
     """Length at which a game is a draw; 0 takes the game's (chess 512)."""
     clock: str = ""
-    """SECONDS+INCREMENT for each side, such as 10+0.1; empty: no clock. Only UCI engines heed the clock, but
-    any player that oversteps it loses."""
+    """SECONDS+INCREMENT for each side, such as 10+0.1; empty: no clock. Only engines of other programs heed
+    it, but any player that oversteps it loses."""
     sprt: str = ""
     """ELO0,ELO1, such as 0,10: stop as soon as one of the two is accepted at 5 % error."""
     win_plies: int = 0

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from evaluation.match.adjudication import Adjudication, known_results
 from evaluation.match.command import MatchConfig
 from evaluation.match.elo import pair_counts
+from evaluation.match.engine_player import EnginePlayer
 from evaluation.match.game_files import GameFiles
 from evaluation.match.openings import openings_for
 from evaluation.match.player import Player
@@ -18,7 +19,6 @@ from evaluation.match.players import make_player
 from evaluation.match.report import Report, progress, report
 from evaluation.match.runner import ClockSettings, MatchSettings, PlayedGame, Until, play_match
 from evaluation.match.sprt import Sprt
-from evaluation.match.uci_player import UciPlayer
 from games.spec import Game
 from runtime.aio import Stop
 
@@ -65,7 +65,7 @@ class Match:
             self._names = _told_apart(players[0].name, players[1].name)
             players[0].name, players[1].name = self._names
             for player in players:
-                if isinstance(player, UciPlayer):
+                if isinstance(player, EnginePlayer):
                     await player.prepare()
             files = GameFiles(
                 self.game, self.config.pgn, self.config.moves, f"{self._names[0]} - {self._names[1]}"

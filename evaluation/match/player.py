@@ -1,4 +1,4 @@
-"""The interface of all players: networks, alpha-beta, solvers, UCI engines."""
+"""The interface of all players: networks, alpha-beta, solvers, engines of other programs."""
 
 from __future__ import annotations
 
@@ -32,11 +32,15 @@ class PlayerFailed(Exception):
     """The player cannot go on (engine crashed, hung, or answered nonsense) and has lost the game."""
 
 
+class PlayerResigned(Exception):
+    """The player gives the game up and has lost it."""
+
+
 class Seat(Protocol):
     """A player in one game. Calls come one at a time."""
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
-        """The move to play in `game_history`, whose game goes on. Raises PlayerFailed."""
+        """The move to play in `game_history`, whose game goes on. Raises PlayerFailed, or PlayerResigned."""
         ...
 
     async def close(self) -> None:

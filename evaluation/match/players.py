@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,8 +51,8 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0)
         return _searching(spec, "", simulations, game, device, threads)
     if kind == "policy":
         return _net_player(rest, 0, game, device, threads)
-    if kind == "uci":
-        return _uci_player(spec, rest, game)
+    if kind in ("uci", "usi", "gtp"):
+        return _engine_player(spec, kind, rest, game)
     makers: dict[str, Callable[[], Player]] = {
         "random": lambda: _simple(spec, game),
         "greedy": lambda: _simple(spec, game),
@@ -114,12 +115,18 @@ def _blend(spec: str, rest: str, game: Game, device: str, threads: int) -> Playe
     return Blend(spec, make_player(inner, game, device=device, threads=threads), int(percent) / 100)
 
 
-def _uci_player(spec: str, rest: str, game: Game) -> Player:
-    from evaluation.match.uci_player import UciPlayer, parse_uci
+def _engine_player(spec: str, kind: str, rest: str, game: Game) -> Player:
+    """An engine of another program. Only the protocol's module is imported."""
+    from evaluation.match.engine_player import EnginePlayer, parse_spec
 
-    if not knowledge_of(game).speaks_uci:
-        raise Fatal(f"{spec!r}: UCI engines do not play {game.name}", Exit.CONFIG)
-    return UciPlayer(spec, parse_uci(rest))
+    spoken = knowledge_of(game).engine_protocol
+    if spoken != kind:
+        what = f"engines of {game.name} speak {spoken}" if spoken else f"{game.name} has no engines"
+        raise Fatal(f"{spec!r}: {kind.upper()} engines do not play {game.name}; {what}", Exit.CONFIG)
+    protocol = importlib.import_module(f"evaluation.match.{kind}_player")
+    parsed = parse_spec(kind, rest, protocol.EXAMPLE)
+    protocol.check_limits(rest, parsed)
+    return EnginePlayer(spec, parsed, protocol.connect)
 
 
 def _net_player(

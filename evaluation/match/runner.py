@@ -11,9 +11,9 @@ import numpy as np
 
 from evaluation.match.adjudication import Adjudication, Judge
 from evaluation.match.openings import Opening
-from evaluation.match.player import Choice, Clock, Player, PlayerFailed, Seat
+from evaluation.match.player import Choice, Clock, Player, PlayerFailed, PlayerResigned, Seat
 from games.game_history import GameHistory
-from games.spec import Game
+from games.spec import RESIGNATION, Game
 
 FAILURE = "failure"
 """Reason of a game that a player lost by failing: engine dead, hung, or an illegal move."""
@@ -59,7 +59,7 @@ class PlayedGame:
     outcome: int
     """+1, 0 or -1 for the player who moved first."""
     reason: str
-    """The rules' name, ply_cap, FAILURE, TIME, or adjudicated_win, adjudicated_draw, tablebase."""
+    """The rules' name, ply_cap, RESIGNATION, FAILURE, TIME, adjudicated_win, adjudicated_draw, tablebase."""
     plies: int
     failed: str = ""
     """Name of the player who failed or lost on time."""
@@ -154,7 +154,7 @@ def _jobs(openings: Sequence[Opening], seed: int) -> Iterator[_Job]:
 
 
 class _Lost(Exception):
-    """The side to move has lost the game by a failure or on time."""
+    """The side to move has lost the game by a failure, on time, or because it gives up."""
 
     def __init__(self, reason: str, side: int, detail: str) -> None:
         super().__init__(detail)
@@ -183,7 +183,7 @@ class _Match:
             outcome, reason = await self._play_moves(game_history, seats)
         except _Lost as lost:
             outcome, reason = (-1 if lost.side == 0 else 1), lost.reason
-            failed, detail = names[lost.side], str(lost)
+            failed, detail = "" if reason == RESIGNATION else names[lost.side], str(lost)
         finally:
             for seat in seats:
                 await seat.close()
@@ -230,6 +230,8 @@ class _Match:
             choice = await seat.choose(game_history, clock)
         except PlayerFailed as error:
             raise _Lost(FAILURE, side, str(error)) from error
+        except PlayerResigned as error:
+            raise _Lost(RESIGNATION, side, "") from error
         if settings is not None:
             left[side] -= time.monotonic() - began
             if left[side] < 0:

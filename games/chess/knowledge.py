@@ -41,6 +41,6 @@ KNOWLEDGE = Knowledge(
     read_start=_without_operations,
     svg=pictures.svg,
     pgn=pictures.pgn,
-    speaks_uci=True,
+    engine_protocol="uci",
     solution=SOLUTION,
 )

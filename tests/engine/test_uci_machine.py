@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.uci.machine import Prepare, Quit, Request, Say, SetDeadline, Start, StopSearch, UciEngine
-from engine.uci.options import Options, Setup
+from engine.core.options import Options, Setup
+from engine.core.orders import Prepare, Quit, Request, Say, SetDeadline, Start, StopSearch
+from engine.core.report import Found
+from engine.uci.machine import UciEngine
 from games import get_game
 
 HOSTILE = [
@@ -22,7 +24,7 @@ HOSTILE = [
 def ready_engine(**options: object) -> UciEngine:
     engine = UciEngine(get_game("chess"), "test", Options(**options))
     assert engine.feed("isready", 0.0) == [Prepare(Setup())]
-    assert engine.prepared(Setup()) == [Say("readyok")]
+    assert engine.prepared(Setup(), 0.0) == [Say("readyok")]
     return engine
 
 
@@ -42,7 +44,7 @@ def test_readyok_and_a_search_wait_for_the_network():
     engine = UciEngine(get_game("chess"), "test", Options())
     assert engine.feed("isready", 0.0) == [Prepare(Setup())]
     assert engine.feed("isready", 0.0) == engine.feed("go nodes 5", 1.0) == []
-    ready = engine.prepared(Setup())
+    ready = engine.prepared(Setup(), 0.0)
     assert ready[:2] == [Say("readyok")] * 2
     assert isinstance(ready[2], Start)
     assert engine.feed("isready", 2.0) == [Say("readyok")]
@@ -54,10 +56,10 @@ def test_limits_of_go_become_limits_of_the_search():
     request = start_of(engine, "go btime 60000 wtime 1 binc 1000 searchmoves e7e5")
     assert request.seconds == pytest.approx(0.8 + (60 - 0.03 - 29 * 0.03) / 30)
     assert (len(request.actions), len(request.allowed), request.may_move_early) == (1, 1, True)
-    assert engine.searched("bestmove e7e5") == [Say("bestmove e7e5")]
+    assert engine.searched(Found(("e7e5",)), 0.0) == [Say("bestmove e7e5")]
     request = start_of(engine, "go movetime 100")
     assert (request.seconds, request.may_move_early) == (pytest.approx(0.07), False)
-    engine.searched("bestmove e7e5")
+    engine.searched(Found(("e7e5",)), 0.0)
     assert start_of(engine, "go nodes 12").simulations == 12
 
 
@@ -70,18 +72,18 @@ def test_one_legal_move_is_not_thought_about():
 def test_an_infinite_search_that_ends_by_itself_answers_only_after_stop():
     engine = ready_engine()
     start_of(engine, "go infinite")
-    assert engine.searched("bestmove e2e4") == []
+    assert engine.searched(Found(("e2e4",)), 0.0) == []
     assert engine.feed("isready", 0.0) == [Say("readyok")]
     assert engine.feed("stop", 0.0) == [Say("bestmove e2e4")]
     start_of(engine, "go infinite")
     assert engine.feed("stop", 0.0) == [StopSearch()]
-    assert engine.searched("bestmove d2d4") == [Say("bestmove d2d4")]
+    assert engine.searched(Found(("d2d4",)), 0.0) == [Say("bestmove d2d4")]
 
 
 def test_a_search_for_a_mate_ends_by_itself():
     engine = ready_engine()
     assert start_of(engine, "go mate 3").stop_when_proven
-    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4")]
+    assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4")]
 
 
 def test_a_second_go_is_refused_but_waits_its_turn_behind_a_stop():
@@ -91,7 +93,7 @@ def test_a_second_go_is_refused_but_waits_its_turn_behind_a_stop():
     engine.feed("stop", 0.0)
     engine.feed("position startpos moves d2d4", 0.0)
     assert engine.feed("go nodes 3", 0.0) == []
-    said, start = engine.searched("bestmove e2e4")
+    said, start = engine.searched(Found(("e2e4",)), 0.0)
     assert said == Say("bestmove e2e4")
     assert (start.request.simulations, len(start.request.actions)) == (3, 1)
 
@@ -102,9 +104,9 @@ def test_pondering_takes_the_clock_from_the_ponderhit_on():
     assert request.is_pondering
     (deadline,) = engine.feed("ponderhit", 100.0)
     assert deadline == SetDeadline(pytest.approx(102.7))
-    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4")]
+    assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4")]
     start_of(engine, "go ponder nodes 5")
-    assert engine.searched("bestmove e2e4") == []
+    assert engine.searched(Found(("e2e4",)), 0.0) == []
     assert engine.feed("ponderhit", 0.0) == [Say("bestmove e2e4")]
 
 
@@ -112,7 +114,7 @@ def test_other_weights_are_loaded_before_the_next_search_and_bad_ones_leave_the_
     engine = ready_engine()
     engine.feed("setoption name WeightsFile value nowhere", 0.0)
     assert engine.feed("go nodes 1", 0.0) == [Prepare(Setup("nowhere"))]
-    note, start = engine.preparation_failed("no such file")
+    note, start = engine.preparation_failed("no such file", 0.0)
     assert "no such file" in note.text
     assert isinstance(start, Start)
     assert engine.options.setup == Setup()
@@ -122,7 +124,7 @@ def test_quit_quits_and_a_new_game_forgets_the_tree():
     engine = ready_engine()
     engine.feed("ucinewgame", 0.0)
     assert start_of(engine, "go nodes 1").new_game
-    engine.searched("bestmove e2e4")
+    engine.searched(Found(("e2e4",)), 0.0)
     assert engine.feed("quit", 0.0) == [Quit()]
 
 
@@ -130,9 +132,9 @@ def test_quit_while_the_network_is_loaded_waits_for_what_was_asked_before():
     engine = UciEngine(get_game("chess"), "test", Options())
     assert engine.feed("isready", 0.0) == [Prepare(Setup())]
     assert engine.feed("go nodes 10", 0.0) == engine.feed("quit", 0.0) == engine.feed("go nodes 9", 0.0) == []
-    said, start = engine.prepared(Setup())
+    said, start = engine.prepared(Setup(), 0.0)
     assert (said, start.request.simulations) == (Say("readyok"), 10)
-    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4"), Quit()]
+    assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4"), Quit()]
 
 
 def test_quit_ends_at_once_when_nothing_is_owed_and_cuts_an_endless_search_short():
@@ -140,12 +142,12 @@ def test_quit_ends_at_once_when_nothing_is_owed_and_cuts_an_endless_search_short
     engine = UciEngine(get_game("chess"), "test", Options())
     engine.feed("go infinite", 0.0)
     assert engine.feed("quit", 0.0) == []
-    (start,) = engine.prepared(Setup())
+    (start,) = engine.prepared(Setup(), 0.0)
     assert (start.request.simulations, start.request.seconds) == (1, 0.0)
     engine = ready_engine()
     start_of(engine, "go nodes 800")
     assert engine.feed("quit", 0.0) == [StopSearch()]
-    assert engine.searched("bestmove e2e4") == [Say("bestmove e2e4"), Quit()]
+    assert engine.searched(Found(("e2e4",)), 0.0) == [Say("bestmove e2e4"), Quit()]
 
 
 @pytest.mark.parametrize("line", HOSTILE)
@@ -154,7 +156,7 @@ def test_a_hostile_line_is_answered_with_a_note_or_silence_and_changes_nothing(l
     said = engine.feed(line, 0.0)
     assert all(action.text.startswith("info string ") and "\n" not in action.text for action in said)
     assert start_of(engine, "go nodes 1") == Request(
-        "", (), Options(), 5.0, simulations=1, stop_when_proven=True, may_move_early=True
+        "", (), 5.0, simulations=1, stop_when_proven=True, may_move_early=True
     )
 
 
@@ -175,12 +177,12 @@ def test_whatever_comes_every_go_that_began_gets_one_bestmove_and_every_isready_
     for event in [*events, "quit" if quits else "stop", *["(prepared)", "stop", "(searched)"] * 3]:
         actions = []
         if event == "(searched)" and searching:
-            actions, searching = engine.searched("bestmove e2e4"), False
+            actions, searching = engine.searched(Found(("e2e4",)), 0.0), False
         elif event == "(prepared)" and preparing:
-            actions = engine.prepared(preparing.pop())
+            actions = engine.prepared(preparing.pop(), 0.0)
         elif event == "(failed)" and preparing:
             preparing.pop()
-            actions = engine.preparation_failed("bad")
+            actions = engine.preparation_failed("bad", 0.0)
         elif not event.startswith("("):
             asked += event == "isready"
             actions = engine.feed(event, 1.0)

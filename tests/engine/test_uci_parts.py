@@ -6,18 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.uci.options import SPECS, Options, Setup, announced, changed
+from engine.core.options import Options, Setup
+from engine.core.timing import SideClock, seconds_for_move, seconds_of_movetime
+from engine.uci.dialect import UCI, USI
+from engine.uci.info import centipawns, score_text, wdl_text
 from engine.uci.position import Board
 from engine.uci.protocol import BadCommand, Go, Position, SetOption, Simple, parse
-from engine.uci.report import centipawns, score_text, wdl_text
-from engine.uci.timing import SideClock, seconds_for_move, seconds_of_movetime
 from games import get_game
 
 
 @pytest.mark.parametrize(
     ("line", "command"),
     [
-        ("uci\r", Simple("uci")),
+        ("uci\r", Simple("hello")),
         ("   ", None),
         ("setoption name Move Overhead value 50", SetOption("Move Overhead", "50")),
         ("setoption name WeightsFile value /a b/c", SetOption("WeightsFile", "/a b/c")),
@@ -49,13 +50,14 @@ def test_a_line_that_means_nothing_is_refused_with_a_reason(line):
         parse(line)
 
 
-def test_every_option_is_announced_and_can_be_set_to_what_it_is():
+@pytest.mark.parametrize("table", [UCI.options, USI.options], ids=["UCI", "USI"])
+def test_every_option_is_announced_and_can_be_set_to_what_it_is(table):
     options = Options()
-    lines = announced(options)
-    assert [line.split(" type ")[0] for line in lines] == [f"option name {spec.name}" for spec in SPECS]
-    for spec, line in zip(SPECS, lines, strict=True):
+    lines = table.announced(options)
+    assert [line.split(" type ")[0] for line in lines] == [f"option name {spec.name}" for spec in table.specs]
+    for spec, line in zip(table.specs, lines, strict=True):
         default = line.split(" default ")[1].split(" min ")[0].split(" var ")[0]
-        assert changed(options, spec.name.upper(), default) == options
+        assert table.changed(options, spec.name.upper(), default) == options
 
 
 @pytest.mark.parametrize(
@@ -72,15 +74,25 @@ def test_every_option_is_announced_and_can_be_set_to_what_it_is():
 )
 def test_options_out_of_range_are_refused(name, value, word):
     with pytest.raises(ValueError, match=word):
-        changed(Options(), name, value)
+        UCI.options.changed(Options(), name, value)
 
 
-@given(
-    st.floats(0, 1e4), st.floats(0, 100), st.integers(0, 200), st.floats(0, 10)
-)  # seconds, seconds, moves, seconds
-def test_thinking_never_takes_more_than_the_clock_less_the_overhead(remaining, increment, moves, overhead):
+SECONDS = st.floats(0, 1e4)
+
+
+@given(SECONDS, st.floats(0, 100), st.integers(0, 200), st.floats(0, 100), st.floats(0, 10))
+def test_thinking_never_takes_more_than_the_clock_less_the_overhead(
+    remaining, increment, moves, byoyomi, overhead
+):
     seconds = seconds_for_move(SideClock(remaining, increment, moves), overhead)
     assert 0 <= seconds <= max(0.0, remaining - overhead)
+    seconds = seconds_for_move(SideClock(remaining, increment, moves, byoyomi), overhead)
+    assert 0 <= seconds <= max(0.0, remaining - overhead) + max(0.0, byoyomi - overhead)
+
+
+def test_byoyomi_is_used_up_by_every_move_and_adds_to_what_is_left():
+    assert seconds_for_move(SideClock(0.0, byoyomi=10.0), 0.03) == pytest.approx(9.97)
+    assert seconds_for_move(SideClock(300.0, byoyomi=10.0), 0.03) > 15
 
 
 def test_a_game_played_by_the_clock_never_loses_on_time_and_uses_most_of_it():
@@ -133,7 +145,7 @@ def test_a_game_goes_on_after_a_draw_that_nobody_claims():
 
 def test_a_search_with_settings_is_announced_by_its_selection_and_replaced_by_the_option():
     options = Options(Setup(search="gumbel?gumbel_considered=4"))
-    assert "option name Search type combo default gumbel var puct var gumbel var thompson" in announced(
-        options
+    assert "option name Search type combo default gumbel var puct var gumbel var thompson" in (
+        UCI.options.announced(options)
     )
-    assert changed(options, "Search", "thompson").setup.search == "thompson"
+    assert UCI.options.changed(options, "Search", "thompson").setup.search == "thompson"

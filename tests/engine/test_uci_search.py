@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from leaf_by_leaf import HashEvaluator
 
+from engine.core.orders import Request
+from engine.core.report import Found
+from engine.core.thinker import PLANNED_SIMULATIONS, Thinker, Thinking
 from engine.nets import LoadedNet
 from engine.search_choice import search_for
-from engine.uci.machine import Request
-from engine.uci.options import Options
-from engine.uci.thinker import PLANNED_SIMULATIONS, Thinker, Thinking
 from games import get_game
 from protocol.settings import changed
 from search.mcts import search
@@ -33,13 +33,11 @@ def engine_with(name: str, leaves: int) -> Thinker:
 def thought(thinker: Thinker, **request: object) -> tuple[int, int]:
     """(best action, simulations made)."""
 
-    async def main() -> str:
+    async def main() -> Found:
         now = asyncio.get_running_loop().time()
-        return await thinker.think(Thinking(Request("", (), Options(), now, **request)), lambda _: None)
+        return await thinker.think(Thinking(Request("", (), now, **request)), lambda _: None)
 
-    words = asyncio.run(main()).split()
-    tree = thinker.tree
-    return GAME.notation.action_from_text(tree.state, words[1]), tree.simulations
+    return asyncio.run(main()).action, thinker.tree.simulations
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.match.engine_player import parse_spec
 from evaluation.match.openings import Opening, book_openings
 from evaluation.match.players import make_player
 from evaluation.match.runner import FAILURE, MatchSettings, PlayedGame, play_match
-from evaluation.match.uci_player import parse_uci
 from games import get_game
 
 CHESS = get_game("chess")
@@ -77,7 +77,7 @@ def test_a_start_position_reaches_the_engine_with_its_moves() -> None:
 
 
 def test_spec_is_read_into_limits_and_options() -> None:
-    found = parse_uci(f"{sys.executable} -x?nodes=5&movetime=250&Skill Level=3&Hash=16")
+    found = parse_spec("uci", f"{sys.executable} -x?nodes=5&movetime=250&Skill Level=3&Hash=16", "")
     assert found.command == (sys.executable, "-x")
     assert (found.nodes, found.movetime, found.depth) == (5, 0.25, None)
     assert found.options == {"Skill Level": "3", "Hash": "16"}

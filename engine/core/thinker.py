@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
-from engine.nets import LoadedNet, load_net
-from engine.search_choice import search_for
-from engine.uci.machine import Request
-from engine.uci.options import Setup
-from engine.uci.report import Progress, best_index, info_lines, line_of_play
+from engine.core.orders import Request
+from engine.core.report import Found, Progress, Report, best_index, hashfull, line_of_play, lines_of, value_of
+from engine.nets import LoadedNet
+from games.spec import Game, outcome_for_first_player
 from protocol.settings import SelfPlaySettings, changed
-from runtime.exits import Exit, Fatal
 from search.evaluation_settings import FOR_EVALUATION
 from search.evaluator import evaluate
 from search.leaf_batch import Evaluations, LeafBatch
@@ -28,49 +25,15 @@ from search.leaf_parallel import (
 )
 from search.settings import MAX_SIMULATIONS, resolve
 
-GAME = "chess"
 MAX_PLIES = 10_000
-"""Longer than in self-play: the GUI decides when a game is a draw."""
-REPORT_SECONDS = 0.9
-"""Between two reports: GUIs expect one a second."""
+"""Longer than in self-play: the controller decides when a game is over."""
 ROOT_GRACE = 0.03
 """Seconds that the evaluation of the root may take beyond the time to move: no move is known without it."""
-MOST_LEAVES = 128
-"""Leaves in flight, unless the option asks for more."""
 
 PLANNED_SIMULATIONS = 800
 """Simulations of a search that must plan them (gumbel), when none are given."""
 
-Say = Callable[[str], None]
-
-
-def prepare(setup: Setup, preset: str, seed: int) -> Thinker:
-    """Load the network, make the tree and compile the kernels. Fatal if the weights cannot be used.
-
-    It takes seconds, or a minute when nothing is compiled yet: run it in a thread.
-    """
-    weights = None if not setup.weights else _path(setup.weights)
-    net = load_net(weights, GAME, device=setup.backend, threads=setup.threads, preset=preset, seed=seed)
-    leaves = setup.leaves or min(MOST_LEAVES, net.target_rows)
-    try:
-        thinker = Thinker(net, setup.hash_mib, leaves, seed, search_for(setup.search, net.game))
-    except MemoryError as error:
-        net.close()
-        raise Fatal(f"not enough memory for Hash {setup.hash_mib} MiB: choose less", Exit.CONFIG) from error
-    except Fatal:
-        net.close()
-        raise
-    thinker.warm_up()
-    return thinker
-
-
-def _path(text: str) -> Path:
-    path = Path(text)
-    if not path.is_file():
-        raise Fatal(
-            f"the weights file {text!r} does not exist; give the path of a .safetensors file", Exit.BAD_DATA
-        )
-    return path
+Tell = Callable[[Report], None]
 
 
 class Thinking:
@@ -107,10 +70,12 @@ class Thinker:
         leaves: int,
         seed: int,
         search: SelfPlaySettings = FOR_EVALUATION,
+        game: Game | None = None,
     ) -> None:
-        """`search`: see `engine.search_choice.search_for`."""
+        """`search`: see `engine.search_choice.search_for`. `game`: another variant with the same board and
+        actions as that of the network (`engine.nets.check_fits`)."""
         self.net = net
-        self.game = net.game
+        self.game = game or net.game
         changes = {"search.simulations": MAX_SIMULATIONS, "history": net.history, "max_plies": MAX_PLIES}
         settings = changed(search, changes)
         self._rng = np.random.default_rng(seed)
@@ -136,35 +101,37 @@ class Thinker:
         tree.start_search(60)
         while (leaves := tree.gather()).rows:
             tree.settle(_knows_nothing(leaves))
-        info_lines(tree, self.game, Progress(1.0, 60, 1, 1), multi_pv=2)
+        lines_of(tree, self.game, 2)
         tree.give_up()
         tree.advance(int(tree.edges_of(0)["action"][0]))
         tree.legal_actions()
 
-    async def think(self, thinking: Thinking, say: Say) -> str:
-        """Search and report. Returns the `bestmove` line."""
+    async def think(self, thinking: Thinking, tell: Tell) -> Found:
+        """Search, and tell what was found so far now and then and at the end."""
         request, tree = thinking.request, self.tree
         self._place(request)
-        if not len(tree.legal_actions()):
-            say(f"info depth 0 score {'cp 0' if tree.outcome() == 0 else 'mate 0'}")
-            return "bestmove (none)"
+        actions = tree.legal_actions()
+        reason = tree.end_reason()
+        if not len(actions) or reason in request.claims:
+            outcome = outcome_for_first_player(tree.outcome(), self.game.rules.side_to_move(tree.state))
+            tell(Report(outcome=outcome))
+            return Found((), value=outcome, claim=reason if reason in request.claims else "")
         draw = await self._look_at_root(thinking)
         if not tree.is_expanded:
-            say("info string there was no time to evaluate the position: the first legal move is played")
-            return (
-                f"bestmove {self._text(request.allowed[0] if request.allowed else tree.legal_actions()[0])}"
-            )
+            tell(Report(note="there was no time to evaluate the position: the first legal move is played"))
+            action = int(request.allowed[0] if request.allowed else actions[0])
+            return Found((self.game.notation.action_to_text(tree.state, action),), action)
         self._plan(thinking)
         thinking.limits.is_enough = lambda: self._is_enough(thinking)
-        report = _Reporter(lambda: self._report(request, draw, say))
+        reporter = _Reporter(lambda: tell(self._report(request, draw)), request.report_seconds)
         try:
             await search_parallel(tree, self.net.evaluator, thinking.limits, thinking.interrupt)
         finally:
-            report.close()
-        self._report(request, draw, say)
-        index = best_index(tree, request.allowed, request.options.temperature / 100, self._rng)
-        moves = line_of_play(tree, self.game, index)
-        return f"bestmove {moves[0]}" + (f" ponder {moves[1]}" if len(moves) > 1 else "")
+            reporter.close()
+        tell(self._report(request, draw))
+        index = best_index(tree, request.allowed, request.temperature, self._rng)
+        action = int(tree.edges_of(0)["action"][index])
+        return Found(line_of_play(tree, self.game, index), action, value_of(tree, index))
 
     # ---- Inside -------------------------------------------------------------------------------
 
@@ -181,7 +148,8 @@ class Thinker:
 
     async def _look_at_root(self, thinking: Thinking) -> float | None:
         """Expand the root if needed. Returns the network's share of draws there, if it is to be shown."""
-        if self.tree.is_expanded and not thinking.request.options.show_wdl:
+        shows_draw = thinking.request.show_draw
+        if self.tree.is_expanded and not shows_draw:
             return None
         asked = evaluate(self.net.evaluator, LeafBatch.of(self.tree.root_leaf()))
         evaluation = await unless_over(asked, thinking.limits, thinking.interrupt, ROOT_GRACE)
@@ -189,7 +157,7 @@ class Thinker:
             return None
         if not self.tree.is_expanded:
             self.tree.expand_root(evaluation.priors, float(evaluation.values[0]))
-        return float(evaluation.wdl[0, 1]) if thinking.request.options.show_wdl else None
+        return float(evaluation.wdl[0, 1]) if shows_draw else None
 
     def _plan(self, thinking: Thinking) -> None:
         """Sequential halving must know its number of simulations before it begins."""
@@ -213,34 +181,25 @@ class Thinker:
         visits = np.sort(tree.edges_of(0)["visits"])
         return len(visits) > 1 and visits[-1] - visits[-2] > speed * (thinking.limits.until - now) + 1
 
-    def _report(self, request: Request, draw: float | None, say: Say) -> None:
-        total, deepest = self.tree.depths
-        simulations = self.tree.simulations
+    def _report(self, request: Request, draw: float | None) -> Report:
+        tree, simulations = self.tree, self.tree.simulations
+        total, deepest = tree.depths
         seconds = asyncio.get_running_loop().time() - request.began
-        progress = Progress(seconds, simulations, round(total / max(1, simulations)), deepest)
-        for line in info_lines(
-            self.tree,
-            self.game,
-            progress,
-            multi_pv=request.options.multi_pv,
-            allowed=request.allowed,
-            draw=draw,
-        ):
-            say(line)
-
-    def _text(self, action: int) -> str:
-        return self.game.notation.action_to_text(self.tree.state, int(action))
+        depth = round(total / max(1, simulations))
+        progress = Progress(seconds, simulations, depth, deepest, hashfull(tree))
+        return Report(lines_of(tree, self.game, request.lines, request.allowed), progress, draw)
 
 
 class _Reporter:
-    """Calls `report` every REPORT_SECONDS until it is closed."""
+    """Calls `report` every `seconds` until it is closed."""
 
-    def __init__(self, report: Callable[[], None]) -> None:
+    def __init__(self, report: Callable[[], None], seconds: float) -> None:
         self._report = report
+        self._seconds = seconds
         self._arm()
 
     def _arm(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(REPORT_SECONDS, self._fire)
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._fire)
 
     def _fire(self) -> None:
         self._arm()

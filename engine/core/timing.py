@@ -22,6 +22,8 @@ class SideClock:
     increment: float = 0.0
     moves_to_go: int = 0
     """Until the next time control; 0: the time is for the whole game."""
+    byoyomi: float = 0.0
+    """For each move once `remaining` is used up; what a move leaves of it is lost."""
 
 
 def seconds_for_move(clock: SideClock, overhead: float) -> float:
@@ -31,7 +33,8 @@ def seconds_for_move(clock: SideClock, overhead: float) -> float:
     # Each move to come costs its overhead too, and the next time control does not give it back.
     spread = max(0.0, usable - overhead * (moves - 1)) / moves
     most = usable * (LARGEST_SHARE if moves > 1 else LAST_MOVE_SHARE)
-    return min(spread + INCREMENT_SHARE * clock.increment, most)
+    main = min(spread + INCREMENT_SHARE * clock.increment, most)
+    return main + max(0.0, clock.byoyomi - overhead)
 
 
 def seconds_of_movetime(movetime: float, overhead: float) -> float:

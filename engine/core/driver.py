@@ -1,4 +1,4 @@
-"""The engine as a process: it feeds lines to the state machine and carries out its actions."""
+"""The engine as a process: it feeds lines to the protocol's state machine and carries out its orders."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
+from engine.core.options import Setup
+from engine.core.orders import Engine, Order, Prepare, Quit, Say, SetDeadline, Start, StopSearch
+from engine.core.report import Report
+from engine.core.thinker import Thinker, Thinking
 from engine.lines import Input
-from engine.uci.machine import Action, Prepare, Quit, Say, SetDeadline, Start, StopSearch, UciEngine
-from engine.uci.options import Setup
-from engine.uci.thinker import Thinker, Thinking
 from runtime.exits import Fatal
 
 T = TypeVar("T")
@@ -20,15 +21,14 @@ LONGEST_LINE = 1 << 16
 """Bytes; the moves of the longest games take a tenth of it."""
 
 PATIENCE = 1.0
-"""Seconds of preparation after which PREPARING is printed."""
-PREPARING = "info string loading the network and compiling rules and search: up to a minute the first time"
+"""Seconds of preparation after which the protocol may say that it takes a while."""
 
 
 class Driver:
-    """Carries out the actions of `engine`, one search at a time. `prepare` makes a Thinker, in a thread."""
+    """Carries out the orders of `engine`, one search at a time. `prepare` makes a Thinker, in a thread."""
 
     def __init__(
-        self, engine: UciEngine, prepare: Callable[[Setup], Thinker], say: Callable[[str], None]
+        self, engine: Engine, prepare: Callable[[Setup], Thinker], say: Callable[[str], None]
     ) -> None:
         self._engine = engine
         self._prepare = prepare
@@ -37,6 +37,7 @@ class Driver:
         self._thinking: Thinking | None = None
         self._over = asyncio.Event()
         self._preparation: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
 
     async def run(self, lines: Input) -> None:
         """Answer `lines` until `quit`, the end of input or `end`.
@@ -66,48 +67,56 @@ class Driver:
                 too_long = f"line-of-more-than-{LONGEST_LINE}-bytes"
                 text = too_long if line is None else line.decode("utf-8", errors="replace")
                 self._carry_out(self._engine.feed(text, loop.time()))
+            while not self._engine.takes_input:
+                self._changed.clear()
+                await self._changed.wait()
         self._carry_out(self._engine.feed("quit", loop.time()))
 
-    def _carry_out(self, actions: Iterable[Action]) -> None:
-        for action in actions:
-            if isinstance(action, Say):
-                self._say(action.text)
+    def _carry_out(self, orders: Iterable[Order]) -> None:
+        self._changed.set()
+        for order in orders:
+            if isinstance(order, Say):
+                self._say(order.text)
             elif self._over.is_set():
                 continue
-            elif isinstance(action, Prepare):
-                self._preparation = self._group.create_task(self._make_ready(action.setup))
-            elif isinstance(action, Start):
-                self._thinking = Thinking(action.request)
+            elif isinstance(order, Prepare):
+                self._preparation = self._group.create_task(self._make_ready(order.setup))
+            elif isinstance(order, Start):
+                self._thinking = Thinking(order.request)
                 self._group.create_task(self._think(self._thinking))
-            elif isinstance(action, StopSearch) and self._thinking is not None:
+            elif isinstance(order, StopSearch) and self._thinking is not None:
                 self._thinking.stop()
-            elif isinstance(action, SetDeadline) and self._thinking is not None:
-                self._thinking.set_deadline(action.until)
-            elif isinstance(action, Quit):
+            elif isinstance(order, SetDeadline) and self._thinking is not None:
+                self._thinking.set_deadline(order.until)
+            elif isinstance(order, Quit):
                 self.end()
+
+    def _tell(self, report: Report) -> None:
+        self._carry_out(self._engine.reported(report))
 
     async def _think(self, thinking: Thinking) -> None:
         assert self._thinker is not None, "the machine prepares before it starts"
-        best = await self._thinker.think(thinking, self._say)
+        found = await self._thinker.think(thinking, self._tell)
         self._thinking = None
-        self._carry_out(self._engine.searched(best))
+        self._carry_out(self._engine.searched(found, asyncio.get_running_loop().time()))
 
     async def _make_ready(self, setup: Setup) -> None:
-        patience = asyncio.get_running_loop().call_later(PATIENCE, self._say, PREPARING)
+        loop = asyncio.get_running_loop()
+        patience = loop.call_later(PATIENCE, lambda: self._carry_out(self._engine.still_preparing()))
         try:
             thinker = await in_thread(lambda: self._prepare(setup))
         except Fatal as error:
             if self._thinker is None and setup == self._engine.first_setup:
                 raise
             self._preparation = None
-            self._carry_out(self._engine.preparation_failed(str(error)))
+            self._carry_out(self._engine.preparation_failed(str(error), loop.time()))
             return
         finally:
             patience.cancel()
         if self._thinker is not None:
             self._thinker.close()
         self._thinker, self._preparation = thinker, None
-        self._carry_out(self._engine.prepared(setup))
+        self._carry_out(self._engine.prepared(setup, loop.time()))
 
 
 async def in_thread(work: Callable[[], T]) -> T:

@@ -1,13 +1,12 @@
-"""The engine's options: one frozen dataclass, the lines that announce it, and the checks on what is set."""
+"""The engine's options: frozen dataclasses, and a table by which a protocol announces and sets them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from engine.uci.protocol import shown
-from search.selection import NAMES
+from games.names import DEFAULT_GAME
 
 
 @dataclass(frozen=True)
@@ -25,6 +24,8 @@ class Setup:
     """Positions evaluated together at most; 0: what the device likes."""
     search: str = "puct"
     """A selection, or one with settings (`engine.search_choice`). The option sets only the selection."""
+    game: str = DEFAULT_GAME
+    """Name of the game that is played. The network may be for another variant with the same board."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,17 @@ class Options:
     """Milliseconds lost between engine and GUI on each move."""
     temperature: int = 0
     """Percent. Moves are drawn from visits ** (100 / temperature); 0 plays the best move."""
+    resign_percent: int = 0
+    """Resigns when its chances (half for a draw) are below this many percent; 0: never."""
+
+    def resigns_at(self, value: float) -> bool:
+        """Whether a position of `value` in [-1, 1] for the side to move is given up."""
+        return 50 * (value + 1) < self.resign_percent
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One UCI option: the field of Options or Setup that it sets, and its range."""
+    """One option that a GUI can set: the field of Options or Setup that it sets, and its range."""
 
     name: str
     field: str
@@ -53,38 +60,34 @@ class Spec:
     choices: tuple[str, ...] = ()
 
 
-SPECS = (
-    Spec("WeightsFile", "weights", "string"),
-    Spec("Backend", "backend", "combo", choices=("cpu", "cuda")),
-    Spec("Threads", "threads", "spin", 0, 512),
-    Spec("Hash", "hash_mib", "spin", 1, 262_144),
-    Spec("MinibatchSize", "leaves", "spin", 0, 1024),
-    Spec("Search", "search", "combo", choices=NAMES),
-    Spec("MultiPV", "multi_pv", "spin", 1, 218),
-    Spec("UCI_ShowWDL", "show_wdl", "check"),
-    Spec("UCI_AnalyseMode", "analyse_mode", "check"),
-    Spec("Ponder", "ponder", "check"),
-    Spec("Move Overhead", "overhead_ms", "spin", 0, 10_000),
-    Spec("Temperature", "temperature", "spin", 0, 1000),
-)
-BY_NAME: Mapping[str, Spec] = {spec.name.lower(): spec for spec in SPECS}
 _IN_SETUP = frozenset(Setup.__dataclass_fields__)
 
 
-def announced(options: Options) -> list[str]:
-    """The `option` lines, with the values of now as defaults."""
-    return [_line(spec, _value(options, spec)) for spec in SPECS]
+@dataclass(frozen=True)
+class OptionTable:
+    """The options of one protocol."""
+
+    specs: Sequence[Spec]
+
+    def announced(self, options: Options) -> list[str]:
+        """The `option` lines, with the values of now as defaults."""
+        return [_line(spec, _value(options, spec)) for spec in self.specs]
+
+    def changed(self, options: Options, name: str, text: str) -> Options:
+        """The options after a setoption. ValueError says what is wrong with it."""
+        spec = next((spec for spec in self.specs if spec.name.lower() == name.lower()), None)
+        if spec is None:
+            known = ", ".join(spec.name for spec in self.specs)
+            raise ValueError(f"unknown option {shown(name)}; known: {known}")
+        change: dict[str, Any] = {spec.field: _parsed(spec, text)}
+        if spec.field in _IN_SETUP:
+            return replace(options, setup=replace(options.setup, **change))
+        return replace(options, **change)
 
 
-def changed(options: Options, name: str, text: str) -> Options:
-    """The options after a setoption. ValueError says what is wrong with it."""
-    spec = BY_NAME.get(name.lower())
-    if spec is None:
-        raise ValueError(f"unknown option {shown(name)}; known: {', '.join(spec.name for spec in SPECS)}")
-    change: dict[str, Any] = {spec.field: _parsed(spec, text)}
-    if spec.field in _IN_SETUP:
-        return replace(options, setup=replace(options.setup, **change))
-    return replace(options, **change)
+def shown(text: str, length: int = 60) -> str:
+    """Foreign text, shortened and escaped for one line of output."""
+    return ascii(text if len(text) <= length else text[:length] + "...")
 
 
 def _value(options: Options, spec: Spec) -> Any:

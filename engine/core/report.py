@@ -1,8 +1,7 @@
-"""The result of a search in UCI's terms: the order of the moves, `info` lines and the best move."""
+"""What a search has found: the order of the moves, lines of play, and the move to play."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,10 +12,7 @@ from search.layout import UNEXPANDED
 from search.leaf_parallel import ParallelTree
 
 LONGEST_LINE = 64
-"""Moves of a principal variation that are sent."""
-
-CENTIPAWN_SCALE, CENTIPAWN_BEND = 90.0, 1.5637541897
-"""lc0's formula of versions 0.20 to 0.29: 90 tan(1.5637541897 value); a value of 0.5 is 89 centipawns."""
+"""Moves of a principal variation that are told."""
 
 
 @dataclass(frozen=True)
@@ -28,32 +24,51 @@ class Progress:
     depth: int
     """Mean depth of its simulations, plies."""
     deepest: int
+    hashfull: int = 0
+    """Per mille of the tree's memory."""
 
 
-def centipawns(value: float) -> int:
-    """A value in [-1, 1] in centipawns; +-12,780 at the ends."""
-    return round(CENTIPAWN_SCALE * math.tan(CENTIPAWN_BEND * max(-1.0, min(1.0, value))))
+@dataclass(frozen=True)
+class Line:
+    """A move that can be played, and what is known of it. All for the side to move at the root."""
+
+    moves: tuple[str, ...]
+    """The principal variation, this move first, in the game's notation."""
+    visits: int
+    value: float
+    """In [-1, 1]; that of the root if the move was not visited."""
+    prior: float
+    proof: int = 0
+    """Plies to a proven win, minus plies to a proven loss, or 0."""
 
 
-def score_text(value: float, proof: int) -> str:
-    """`cp N`, or `mate N` in moves when `proof` (plies to the win, or minus plies to the loss) is known."""
-    if proof:
-        return f"mate {(proof + 1) // 2 if proof > 0 else -(-proof // 2)}"
-    return f"cp {centipawns(value)}"
+@dataclass(frozen=True)
+class Report:
+    """What a search has found so far."""
+
+    lines: tuple[Line, ...] = ()
+    """The best first."""
+    progress: Progress = Progress(0.0, 0, 0, 0)
+    draw: float | None = None
+    """The network's share of draws at the root, if it was asked for."""
+    outcome: int | None = None
+    """+1, 0 or -1 for the side to move, if the game is over; there are no lines then."""
+    note: str = ""
+    """A sentence for people."""
 
 
-def wdl_text(value: float, draw: float, proof: int = 0) -> str:
-    """Per mille of win, draw and loss, for a searched `value`.
+@dataclass(frozen=True)
+class Found:
+    """The end of a search."""
 
-    A tree holds values, not three probabilities. So the share of draws is the network's at the root, or less
-    where the value leaves less room.
-    """
-    if proof:
-        return "1000 0 0" if proof > 0 else "0 0 1000"
-    drawn = max(0.0, min(draw, 1.0 - abs(value)))
-    win = round(1000 * (1.0 - drawn + value) / 2)
-    loss = round(1000 * (1.0 - drawn - value) / 2)
-    return f"{win} {1000 - win - loss} {loss}"
+    moves: tuple[str, ...]
+    """The move to play and what is expected to follow, in the game's notation; () if the game is over."""
+    action: int = -1
+    """The move to play."""
+    value: float = 0.0
+    """Of that move, for the side to move; of the game, if it is over."""
+    claim: str = ""
+    """The end reason by which the side to move has won, if it was to be claimed."""
 
 
 def ranked(tree: ParallelTree, node: int, allowed: Sequence[int] = ()) -> list[int]:
@@ -77,7 +92,7 @@ def _mean(edge: np.void) -> float:
     return float(edge["value_sum"]) / int(edge["visits"]) if edge["visits"] else -1.0
 
 
-def line_of_play(tree: ParallelTree, game: Game, index: int) -> list[str]:
+def line_of_play(tree: ParallelTree, game: Game, index: int) -> tuple[str, ...]:
     """The principal variation that begins with root edge `index`."""
     state, node = tree.state.copy(), 0
     moves: list[str] = []
@@ -90,7 +105,7 @@ def line_of_play(tree: ParallelTree, game: Game, index: int) -> list[str]:
         index = ranked(tree, node)[0]
         if not tree.edges_of(node)[index]["visits"]:
             break
-    return moves
+    return tuple(moves)
 
 
 def _after(game: Game, state: State, action: int) -> State:
@@ -99,33 +114,32 @@ def _after(game: Game, state: State, action: int) -> State:
     return child
 
 
-def info_lines(
-    tree: ParallelTree,
-    game: Game,
-    progress: Progress,
-    *,
-    multi_pv: int = 1,
-    allowed: Sequence[int] = (),
-    draw: float | None = None,
-) -> list[str]:
-    """One `info` line for each of the `multi_pv` best visited moves. `draw`, the share of draws, adds wdl."""
+def lines_of(tree: ParallelTree, game: Game, count: int = 1, allowed: Sequence[int] = ()) -> tuple[Line, ...]:
+    """The `count` best visited moves, or the best one if none is visited."""
     edges, proofs = tree.edges_of(0), tree.edge_proofs(0)
     order = ranked(tree, 0, allowed)
-    shown = [index for index in order[:multi_pv] if edges[index]["visits"]] or order[:1]
-    speed = round(progress.simulations / progress.seconds) if progress.seconds > 0 else 0
-    full = min(1000, 1000 * tree.node_count // tree.max_nodes) if not tree.is_full else 1000
-    lines = []
-    for number, index in enumerate(shown, 1):
-        value = _mean(edges[index]) if edges[index]["visits"] else tree.root_value()
-        score = score_text(value, proofs[index])
-        if draw is not None:
-            score += f" wdl {wdl_text(value, draw, proofs[index])}"
-        lines.append(
-            f"info depth {max(1, progress.depth)} seldepth {max(1, progress.deepest)} multipv {number} "
-            f"score {score} nodes {progress.simulations} nps {speed} hashfull {full} tbhits 0 "
-            f"time {round(1000 * progress.seconds)} pv {' '.join(line_of_play(tree, game, index))}"
+    shown = [index for index in order[:count] if edges[index]["visits"]] or order[:1]
+    return tuple(
+        Line(
+            line_of_play(tree, game, index),
+            int(edges[index]["visits"]),
+            value_of(tree, index),
+            float(edges[index]["prior"]),
+            proofs[index],
         )
-    return lines
+        for index in shown
+    )
+
+
+def value_of(tree: ParallelTree, index: int) -> float:
+    """The value of root edge `index` for the side to move, that of the root if it was not visited."""
+    edge = tree.edges_of(0)[index]
+    return _mean(edge) if edge["visits"] else tree.root_value()
+
+
+def hashfull(tree: ParallelTree) -> int:
+    """Per mille of the tree's memory that is in use."""
+    return 1000 if tree.is_full else min(1000, 1000 * tree.node_count // tree.max_nodes)
 
 
 def best_index(

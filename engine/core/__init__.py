@@ -1,0 +1,1 @@
+"""What the engines for UCI, USI and GTP share: network, tree, clock, options, reports, the process."""

@@ -1,0 +1,93 @@
+"""UCI, and what is different in its sibling USI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.core.options import OptionTable, Spec
+from search.selection import NAMES
+
+SEARCHING = (
+    Spec("WeightsFile", "weights", "string"),
+    Spec("Backend", "backend", "combo", choices=("cpu", "cuda")),
+    Spec("Threads", "threads", "spin", 0, 512),
+)
+"""Options of both protocols under the same name."""
+_LEAVES = Spec("MinibatchSize", "leaves", "spin", 0, 1024)
+_SEARCH = Spec("Search", "search", "combo", choices=NAMES)
+_TEMPERATURE = Spec("Temperature", "temperature", "spin", 0, 1000)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A protocol of the family."""
+
+    name: str
+    """What begins a dialogue: `uci`. `uciok` and `ucinewgame` follow from it."""
+    position: str
+    """How positions are written: `fen`."""
+    first: str
+    """Letter of the first player's clock: `w` for White."""
+    options: OptionTable
+    counts: frozenset[str]
+    """Words of `go` that a number follows, besides clocks."""
+    no_move: str
+    """What is played where there is no legal move."""
+    claims: Mapping[str, str] = field(default_factory=dict)
+    """What is played at end reasons by which the side to move has won, if it says so."""
+    resignation: str = ""
+    """What is played to give up; empty: nobody can."""
+    mate_in_plies: bool = False
+    """Mates are counted in plies, not in moves."""
+    solves_mates: bool = True
+    """`go mate` searches; if not, it is answered as not implemented."""
+
+
+UCI = Dialect(
+    name="uci",
+    position="fen",
+    first="w",
+    options=OptionTable(
+        (
+            *SEARCHING,
+            Spec("Hash", "hash_mib", "spin", 1, 262_144),
+            _LEAVES,
+            _SEARCH,
+            Spec("MultiPV", "multi_pv", "spin", 1, 218),
+            Spec("UCI_ShowWDL", "show_wdl", "check"),
+            Spec("UCI_AnalyseMode", "analyse_mode", "check"),
+            Spec("Ponder", "ponder", "check"),
+            Spec("Move Overhead", "overhead_ms", "spin", 0, 10_000),
+            _TEMPERATURE,
+        )
+    ),
+    counts=frozenset({"movestogo", "depth", "nodes", "mate", "movetime"}),
+    no_move="(none)",
+)
+
+USI = Dialect(
+    name="usi",
+    position="sfen",
+    first="b",
+    options=OptionTable(
+        (
+            *SEARCHING,
+            Spec("USI_Hash", "hash_mib", "spin", 1, 262_144),
+            _LEAVES,
+            _SEARCH,
+            Spec("MultiPV", "multi_pv", "spin", 1, 593),
+            Spec("AnalyseMode", "analyse_mode", "check"),
+            Spec("USI_Ponder", "ponder", "check"),
+            Spec("MoveOverhead", "overhead_ms", "spin", 0, 10_000),
+            Spec("ResignPercent", "resign_percent", "spin", 0, 50),
+            _TEMPERATURE,
+        )
+    ),
+    counts=frozenset({"depth", "nodes", "movetime", "byoyomi"}),
+    no_move="resign",
+    claims={"declaration": "win"},
+    resignation="resign",
+    mate_in_plies=True,
+    solves_mates=False,
+)

@@ -1,0 +1,190 @@
+"""Engines of other programs as players: UCI, USI and GTP have this in common.
+
+One process per game in progress, kept for the next game. An engine that fails (dies, does not answer, plays
+an illegal move) loses its game. Its process is killed, and the next game gets a new one.
+"""
+# ruff: noqa: ARG002
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import parse_qsl
+
+from evaluation.match.player import Choice, Clock, PlayerFailed, PlayerResigned, Seat
+from games.game_history import GameHistory
+from runtime.exits import Exit, Fatal
+
+START_SECONDS = 30.0
+"""An engine that is not ready after this time counts as dead."""
+GRACE_SECONDS = 5.0
+"""Time after `movetime` or the clock until an engine that does not answer counts as hung."""
+PATIENCE_SECONDS = 120.0
+"""Time until an engine without `movetime` and clock counts as hung. `timeout=` in the spec overrides both."""
+USUAL_NODES = 1000
+"""Where the protocol counts nodes and nothing else limits a move."""
+
+
+class EngineError(Exception):
+    """An engine broke the rules of its protocol, or has ended."""
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """The text behind `uci:`: COMMAND[?nodes=..&depth=..&movetime=..&timeout=..&Option Name=value]."""
+
+    command: tuple[str, ...]
+    nodes: int | None = None
+    depth: int | None = None
+    movetime: float | None = None
+    """Seconds; milliseconds in the spec, as in UCI."""
+    timeout: float = 0.0
+    """Seconds of silence that count as a hang; 0: see GRACE_SECONDS."""
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether the engine is told when to stop, without a clock."""
+        return (self.nodes, self.depth, self.movetime) != (None, None, None)
+
+
+def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
+    """The spec behind `kind:`. Fatal(CONFIG) if the program is not installed or a number cannot be read."""
+    command, _, query = text.partition("?")
+    words = shlex.split(command)
+    found = shutil.which(words[0]) if words else None
+    if found is None:
+        raise Fatal(
+            f"there is no engine {command!r} to run; give the path of a {kind.upper()} engine, such as "
+            f"{example}",
+            Exit.CONFIG,
+        )
+    values = dict(parse_qsl(query.replace("+", "%2B"), keep_blank_values=True))
+    try:
+        numbers = {name: int(values.pop(name)) for name in ("nodes", "depth", "movetime") if name in values}
+        timeout = float(values.pop("timeout", 0))
+    except ValueError as error:
+        raise Fatal(
+            f"{kind}:{text}: {error}; nodes, depth, movetime and timeout are numbers", Exit.CONFIG
+        ) from error
+    movetime = numbers["movetime"] / 1000 if "movetime" in numbers else None
+    return EngineSpec(
+        (found, *words[1:]), numbers.get("nodes"), numbers.get("depth"), movetime, timeout, values
+    )
+
+
+class Connection(Protocol):
+    """One engine process that is ready to play. Raises EngineError, OSError or ValueError when it fails."""
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None, game_id: int) -> Choice:
+        """The engine's move. A new `game_id` is a new game. PlayerResigned if it gives up."""
+        ...
+
+    async def quit(self) -> None:
+        """Ask it to end."""
+        ...
+
+    def kill(self) -> None:
+        """End the process at once, if it has not ended."""
+        ...
+
+
+Connect = Callable[[EngineSpec], Awaitable[Connection]]
+"""Starts a process and waits until it is ready; leaves none behind when it fails or is cancelled."""
+
+
+class EnginePlayer:
+    """Engines of one spec: a process for each game at once."""
+
+    def __init__(self, name: str, spec: EngineSpec, connect: Connect) -> None:
+        self.name = name
+        self.spec = spec
+        self._connect = connect
+        self._idle: list[Connection] = []
+        self._games = 0
+
+    async def sit_down(self, seed: int) -> Seat:
+        """A seat with an engine of its own. Raises PlayerFailed if none starts."""
+        self._games += 1
+        connection = self._idle.pop() if self._idle else await self._start()
+        return EngineSeat(self, connection, self._games)
+
+    async def prepare(self) -> None:
+        """Start one engine ahead of the games. Fatal(CONFIG) if it speaks otherwise or refuses an option."""
+        try:
+            self._idle.append(await self._start())
+        except PlayerFailed as error:
+            raise Fatal(f"{error}; try the command and its options by hand", Exit.CONFIG) from error
+
+    async def _start(self) -> Connection:
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                return await self._connect(self.spec)
+        except (TimeoutError, OSError, EngineError) as error:
+            raise PlayerFailed(f"{self.name} did not start: {error or 'it says nothing'}") from error
+
+    def give_back(self, connection: Connection) -> None:
+        """The game is over and the engine may play another one."""
+        self._idle.append(connection)
+
+    async def close(self) -> None:
+        for connection in self._idle:
+            with contextlib.suppress(TimeoutError, OSError, EngineError):
+                async with asyncio.timeout(GRACE_SECONDS):
+                    await connection.quit()
+            connection.kill()
+        self._idle.clear()
+
+
+class EngineSeat:
+    """One game with one engine process."""
+
+    def __init__(self, player: EnginePlayer, connection: Connection, game_id: int) -> None:
+        self._player = player
+        self._connection: Connection | None = connection
+        self._game_id = game_id
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
+        if self._connection is None:
+            raise PlayerFailed(f"{self._player.name} has failed in this game before")
+        patience = self._patience(clock)
+        try:
+            async with asyncio.timeout(patience):
+                return await self._connection.choose(game_history, clock, self._game_id)
+        except PlayerResigned:
+            raise
+        except asyncio.CancelledError:
+            self._drop()  # the match ends early, in the middle of a search
+            raise
+        except TimeoutError as error:
+            self._drop()
+            raise PlayerFailed(
+                f"{self._player.name} said nothing for {patience:g} s and was killed"
+            ) from error
+        except (EngineError, ValueError, OSError) as error:
+            self._drop()
+            raise PlayerFailed(f"{self._player.name}: {error}") from error
+
+    def _patience(self, clock: Clock | None) -> float:
+        """Seconds that we wait for a move."""
+        spec = self._player.spec
+        patience = PATIENCE_SECONDS if spec.movetime is None else spec.movetime + GRACE_SECONDS
+        if clock is not None:
+            patience = max(0.0, clock.remaining) + GRACE_SECONDS
+        return spec.timeout or patience
+
+    def _drop(self) -> None:
+        """Kill the engine, which has failed. The seat has none from now on."""
+        if self._connection is not None:
+            self._connection.kill()
+            self._connection = None
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            self._player.give_back(self._connection)
+            self._connection = None
