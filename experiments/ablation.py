@@ -26,7 +26,7 @@ import msgspec
 
 from experiments import recipe as recipes
 from experiments.ablation_table import table
-from experiments.judges import brief, check_brief
+from experiments.judges import brief, check_judge
 from experiments.recipe import Recipe
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal, guarded
@@ -36,7 +36,7 @@ FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
 ONLY_THE_FIRST = 1e9
 """Minutes between two snapshots: only the last network is compared."""
-NOT_OURS = ("title", "minutes", "seeds", "snapshot_minutes", "most_games")
+NOT_OURS = ("title", "minutes", "seeds", "snapshot_minutes", "most_games", "targets")
 """Settings of a recipe that an ablation does not use."""
 WARM_UP_MINUTES = 1.5
 """Enough for games, training and a second network."""
@@ -70,7 +70,7 @@ def load(name: str) -> Ablation:
         if not isinstance(base, Mapping):
             raise Fatal(f"{path}: `base` must be a table of settings, not {base!r}", Exit.CONFIG)
         recipe = varied(recipe, base)
-        check_brief(recipe)
+        check_judge(recipe)
         whole = {**found, "name": path.stem, "recipe": replace(recipe, snapshot_minutes=ONLY_THE_FIRST)}
         ablation = msgspec.convert(whole, Ablation)
         _check_names(ablation)

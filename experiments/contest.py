@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine.nets import load_net
@@ -51,10 +51,10 @@ def play(
     return asyncio.run(main())
 
 
-def score(what: str, name: str, played: Sequence[PlayedGame], target: float | None = None) -> Measure:
+def score(what: str, name: str, played: Sequence[PlayedGame]) -> Measure:
     """Points a game (a draw is half a point), with the interval of paired games."""
     found = estimate(pair_counts([one.outcome_for_a for one in played]))
-    return Measure(what, name, found.score, len(played), found.score_low, found.score_high, target)
+    return Measure(what, name, found.score, len(played), found.score_low, found.score_high)
 
 
 def errors_of(
@@ -67,12 +67,3 @@ def errors_of(
     found = asyncio.run(measure([net], rows, kinds, search=trained.search(recipe, game)))
     net.close()
     return found
-
-
-def brief_errors(
-    trained: Trained, recipe: Recipe, game: Game, rows: Sequence[Row], share: Callable[[PlayerErrors], float]
-) -> dict[str, float]:
-    """For `experiments.judges.brief`: the error rate of the last network, without search and with it."""
-    *players, _ = errors_of(trained, trained.snapshots[-1], recipe, game, rows)
-    names = ("errors, raw policy", f"errors, {recipe.judge_simulations} simulations")
-    return {name: share(player) for name, player in zip(names, players, strict=True)}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from evaluation.match.elo import wilson
@@ -28,7 +28,7 @@ class Measure:
     target: float | None = None
     """None: the figure has no target."""
     at_most: bool = False
-    """Whether the target is an upper limit."""
+    """Whether less is better: a target is then an upper limit."""
     unit: str = "share"
     """`share` (printed as per cent), `moves`, or empty for a plain number."""
 
@@ -38,6 +38,15 @@ class Measure:
         if self.target is None:
             return None
         return self.value <= self.target if self.at_most else self.value >= self.target
+
+    @property
+    def target_name(self) -> str | None:
+        """What a recipe calls a target of this figure; None if it is not of the last network or its
+        self-play."""
+        who, _, how = self.player.partition(", ")
+        if who not in ("trained", "self-play"):
+            return None
+        return f"{self.what}, {how}" if how == "raw policy" else self.what
 
     def text(self, value: float) -> str:
         """`value` in this measure's unit."""
@@ -56,6 +65,14 @@ class Judgement:
     def add_point(self, panel: str, label: str, minute: float, value: float) -> None:
         self.curves.setdefault(panel, {}).setdefault(label, []).append((minute, value))
 
+    def with_targets(self, targets: Mapping[str, float]) -> Judgement:
+        """The same with a recipe's targets, which are for the last network and its self-play. What was not
+        measured is noted."""
+        measures = [replace(one, target=targets.get(one.target_name or "")) for one in self.measures]
+        missing = sorted(targets.keys() - {one.target_name for one in measures})
+        notes = [f"nothing was measured for the target {name!r}" for name in missing]
+        return Judgement(measures, self.curves, self.notes + notes)
+
     def to_json(self) -> dict[str, Any]:
         measures = [{**asdict(one), "reached": one.reached} for one in self.measures]
         return {"measures": measures, "curves": self.curves, "notes": self.notes}
@@ -70,11 +87,11 @@ class Judgement:
         return Judgement(measures, found["curves"], found["notes"])
 
 
-def share(what: str, player: str, hits: int, count: int, **target: Any) -> Measure:
+def share(what: str, player: str, hits: int, count: int, *, at_most: bool = False) -> Measure:
     """A share of independent trials, with Wilson's interval. ValueError without trials."""
     if count <= 0:
         raise ValueError(f"{what}: nothing was counted")
-    return Measure(what, player, hits / count, count, *wilson(hits, count), **target)
+    return Measure(what, player, hits / count, count, *wilson(hits, count), at_most=at_most)
 
 
 def mean_of(values: Sequence[float]) -> float:

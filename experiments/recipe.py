@@ -20,7 +20,9 @@ from trainer.config import MOVED as MOVED_TRAINER
 
 FOLDER = Path(__file__).parent / "recipes"
 ANY_GAME = "any_game"
-"""The judge of games without a judge of their own."""
+"""The judge of every game."""
+OLD_JUDGES = ("any", "chess", "connect_four", "tic_tac_toe")
+"""Judges of results from before there was one for every game: it measures what they did."""
 MINUTES = 10.0
 """Minutes of a game without a recipe."""
 
@@ -36,7 +38,10 @@ class Recipe:
     minutes: float
     """Wall clock of self-play and training together."""
     judge: str = ANY_GAME
-    """Judge of the result, a module of `experiments.judges`; `any_game` judges every game."""
+    """Judge of the result: `any_game`, or `endgame` for a run that begins at an ending with tables."""
+    targets: dict[str, float] = field(default_factory=dict)
+    """What the last network is to reach: figures of the judge by name, `NAME, raw policy` for the network
+    without search."""
     seeds: tuple[int, ...] = (1, 2)
     snapshot_minutes: float = 5.0
     """Minutes between two networks of the learning curve."""
@@ -117,8 +122,10 @@ def from_settings(name: str, settings: dict[str, Any]) -> Recipe:
 
 def under_new_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     """A recipe's settings as results of any age have them, under the names that settings have now."""
+    judge = ANY_GAME if settings["judge"] in OLD_JUDGES else settings["judge"]
     return {
         **settings,
+        "judge": judge,
         "server": renamed(settings["server"], MOVED_SERVER),
         "trainer": renamed(settings["trainer"], MOVED_TRAINER),
     }

@@ -6,7 +6,7 @@ needs none of it. A game without such a module can be played, trained, matched a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -133,6 +133,10 @@ class Labels:
     """A file whose positions, and mirror images of them, are not taken."""
 
 
+WonRows = Callable[[int, int, Collection[Row]], list[Row]]
+"""(count, seed, apart from these) -> positions."""
+
+
 @dataclass(frozen=True)
 class Solution:
     """What is solved of a game. `probe`, `rows` and `checks` may take seconds when they are first called."""
@@ -157,6 +161,35 @@ class Solution:
     """Plies of alpha-beta by which that player chooses where nothing is known; 0: everything is."""
     counts_plies: bool = False
     """Whether `Known.plies` and `Known.best` are known: the tables of endgames."""
+    endings: Mapping[str, WonRows] = field(default_factory=dict)
+    """Endings of which there are tables, by name: different won positions, the side that wins to move."""
+
+
+@dataclass(frozen=True)
+class Odds:
+    """Positions in which one side has more material, so much that it should win."""
+
+    name: str
+    """Of what is more, for people: `an extra queen`."""
+    starts: tuple[str, ...]
+    """In the game's notation; each side is ahead in as many of them."""
+    lead: int
+    """Of `Heuristic.material`: what must still be there after a few random moves."""
+
+
+@dataclass(frozen=True)
+class Matches:
+    """How networks are judged by matches (`experiments.judges.matches`)."""
+
+    opponents: tuple[str, ...] = ("random", "rollouts:100")
+    """Player specs, weak to strong. The learning curve is against the first two."""
+    opening_plies: int = 0
+    """Random plies that begin a game; 0: `evaluation.match.openings.usual_plies`."""
+    max_plies: int = 0
+    """Plies after which a game is drawn; 0: only the rules end it."""
+    mate: str = ""
+    """The name of the end reason that is a mate, in games that have one: such wins are counted apart."""
+    odds: Odds | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +214,7 @@ class Knowledge:
     engine_protocol: str = ""
     """What engines of other programs for it speak: `uci`, `usi` or `gtp`; "": there are none."""
     solution: Solution | None = None
+    matches: Matches = Matches()
 
 
 def knowledge_of(game: Game) -> Knowledge:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from games.chess import heuristic, pictures
+from games.chess.ends import CHECKMATE, END_REASONS
 from games.chess.openings import BOOK, MOST_PLAYED
 from games.chess.truth import SOLUTION
-from games.knowledge import Heuristic, Knowledge
+from games.knowledge import Heuristic, Knowledge, Matches, Odds
 
 
 def _without_operations(epd: str) -> str:
@@ -14,6 +15,12 @@ def _without_operations(epd: str) -> str:
     counters = words[4:6] if all(word.isdecimal() for word in words[4:6]) else []
     return " ".join(words[:4] + counters)
 
+
+QUEEN_UP = (
+    "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNB1KBNR w KQkq - 0 1",
+    "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1",
+)
+"""One side without its queen."""
 
 KNOWLEDGE = Knowledge(
     heuristic=Heuristic(
@@ -43,4 +50,11 @@ KNOWLEDGE = Knowledge(
     pgn=pictures.pgn,
     engine_protocol="uci",
     solution=SOLUTION,
+    matches=Matches(
+        opponents=("random", "greedy", "alphabeta:1", "alphabeta:2"),
+        opening_plies=4,
+        max_plies=300,  # 150 moves of each side: a mate that takes longer is not reliable
+        mate=END_REASONS[CHECKMATE].name,
+        odds=Odds("an extra queen", QUEEN_UP, lead=800),
+    ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +50,7 @@ def rows(seed: int, limit: int) -> list[Row]:
     ]
 
 
-def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row] = ()) -> list[Row]:
+def won_rows(name: str, count: int, seed: int, apart_from: Collection[Row]) -> list[Row]:
     """`count` different won positions of one of the ENDINGS, the side with the men to move; none of those in
     `apart_from`."""
     taken = {row.start for row in apart_from}
@@ -110,4 +111,5 @@ SOLUTION = Solution(
     groups=(*endings.ENDINGS, DRAWN_PAWN),
     plays_whole_games=False,
     counts_plies=True,
+    endings={name: partial(won_rows, name) for name in endings.ENDINGS},
 )

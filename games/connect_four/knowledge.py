@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from games.connect_four import GAME
 from games.connect_four.truth import SOLUTION
-from games.knowledge import Knowledge
+from games.knowledge import Knowledge, Matches
 from games.windows import window_heuristic
 
 KNOWLEDGE = Knowledge(
@@ -23,4 +23,5 @@ KNOWLEDGE = Knowledge(
         "alphabeta:6": 1114,
     },
     solution=SOLUTION,
+    matches=Matches(opponents=("alphabeta:5", "rollouts:1000"), opening_plies=2),
 )

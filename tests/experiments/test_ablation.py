@@ -51,7 +51,7 @@ def test_a_variant_replaces_what_it_names_and_keeps_the_rest() -> None:
     base = recipes.from_settings(
         "x",
         {
-            **{"title": "t", "game": "chess", "minutes": 1.0, "judge": "chess"},
+            **{"title": "t", "game": "chess", "minutes": 1.0, "judge": "any_game"},
             "server": {"mode": "alphazero", "self_play": {"root": "gumbel", "history": 1}},
         },
     )
@@ -156,8 +156,8 @@ def test_intervals_of_differences_hold_what_they_say() -> None:
         ('recipe = "krk"\nbase = 3\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n', "`base`"),
         ('recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[base]\nnett = "s"\n', "did you mean 'net'"),
         (
-            'recipe = "chess"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[variants]\n',
-            "compares no variants",
+            'recipe = "chess"\ntitle = "t"\nminutes = 1\nseeds = [1]\n[base]\njudge = "chess"\n',
+            "no judge 'chess'",
         ),
         (
             'recipe = "krk"\ntitle = "t"\nminutes = 1\nseeds = [1]\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,30 +16,27 @@ from evaluation.match.runner import PlayedGame
 from evaluation.truth.errors import expected_errors, groups_of
 from evaluation.truth.report import PlayerErrors
 from evaluation.truth.rows import final_rows
+from experiments import contest
 from experiments import recipe as recipes
-from experiments.judges import any_game as judge_any
-from experiments.judges import chess as judge_chess
-from experiments.judges import connect_four as judge_connect_four
-from experiments.judges import endgame as judge_endgame
-from experiments.measures import Judgement
+from experiments.judges import check_judge, endgame, known_positions, material, self_play
+from experiments.judges import judge as judge_by
+from experiments.judges.any_game import brief
+from experiments.measures import Judgement, share
 from experiments.training import Snapshot, Trained
 from games import GAME_NAMES, get_game
 from games.chess.truth import won_rows
 from games.knowledge import Row
 from protocol.settings import SelfPlaySettings
-from runtime.exits import Fatal
+from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def a_run(folder: Path) -> Trained:
     """Two snapshots, whose files nobody reads."""
     snapshots = [Snapshot(float(minute), 0, 0, f"{minute}.safetensors") for minute in (0, 1)]
     return Trained(RunFolder(folder, "r"), snapshots, {"games": 1}, 1.0, 1.0)
-
-
-@pytest.fixture
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Trained, "search", lambda *_: SelfPlaySettings())
 
 
 class Asked:
@@ -60,79 +58,74 @@ class Asked:
         return [PlayedGame("a", "b", "x", swapped, start, (), 0, "ply_cap", 0) for start, swapped in starts]
 
 
-@pytest.mark.usefixtures("no_network")
-def test_connect_four_is_judged_on_the_second_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     asked = Asked()
-    monkeypatch.setattr(judge_connect_four, "errors_of", asked.errors_of)
-    monkeypatch.setattr(judge_connect_four, "_add_matches", lambda *_: None)
-    found = judge_connect_four.judge(a_run(tmp_path), recipes.load("connect_four"), lambda _: None)
+    monkeypatch.setattr(Trained, "search", lambda *_: SelfPlaySettings())
+    monkeypatch.setattr(contest, "play", asked.play)
+    for module in (known_positions, endgame):
+        monkeypatch.setattr(module, "errors_of", asked.errors_of)
+    monkeypatch.setattr(material, "correlation", lambda *_: 0.5)
+    monkeypatch.setattr(self_play, "spans", lambda *_: [])
+    return asked
+
+
+def judged(name: str, folder: Path) -> Judgement:
+    return judge_by(a_run(folder), recipes.load(name), lambda _: None)
+
+
+def test_connect_four_is_judged_on_the_second_set(tmp_path: Path, asked: Asked) -> None:
+    found = judged("connect_four", tmp_path)
     final = final_rows(get_game("connect_four"))
-    assert [len(rows) for rows in asked.rows] == [900, 900, 3000, 3000]
+    assert [len(rows) for rows in asked.rows] == [900, 3000, 900, 3000]
     matter = Counter(row.group for row in final if row.matters)
-    assert {one.count for one in found.measures} == set(matter.values())
+    errors = [one for one in found.measures if one.what.startswith("errors")]
+    assert {one.count for one in errors} == set(matter.values())
+    assert set(found.curves) == {
+        f"errors where it matters, {how}" for how in ("raw policy", "64 simulations, puct")
+    }
     assert all(len(points) == 2 for panel in found.curves.values() for points in panel.values())
 
 
-@pytest.mark.usefixtures("no_network")
-def test_an_ending_is_judged_on_positions_of_another_seed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = Asked()
-    chosen: list[list[Row]] = []
-
-    def conversions(_player: str, rows: list[Row]) -> tuple[int, list[float]]:
-        chosen.append(rows)
-        return len(rows), [0.0] * len(rows)
-
-    monkeypatch.setattr(judge_endgame, "errors_of", asked.errors_of)
-    monkeypatch.setattr(judge_endgame, "conversions", conversions)
-    found = judge_endgame.judge(a_run(tmp_path), recipes.load("krk"), lambda _: None)
-    assert [len(rows) for rows in chosen] == [60, 200, 60, 200, 200]
-    curve, final = ({row.start for rows in asked.rows for row in rows}, {row.start for row in chosen[-1]})
-    assert not curve & final
-    assert {one.count for one in found.measures} == {200}
+def test_an_ending_is_judged_on_positions_of_another_seed(tmp_path: Path, asked: Asked) -> None:
+    judged("krk", tmp_path)
+    assert [len(rows) for rows in asked.rows] == [200, 200]
+    (network,) = {key for key in asked.openings if "1.safetensors" in key}
+    curve, final = asked.openings[network][:60], asked.openings[network][60:]
+    assert (len(final), len(asked.openings["random against tablebase"])) == (200, 200)
+    assert {one.start for one in curve} <= {row.start for row in asked.rows[0]}
+    assert not {row.start for row in asked.rows[0]} & {one.start for one in final}
 
 
 def test_positions_are_drawn_apart_from_others() -> None:
     """The same seed twice would give the same ones."""
-    first = won_rows("KQK", 20, 1)
-    assert not {row.start for row in first} & {row.start for row in won_rows("KQK", 20, 1, apart_from=first)}
+    first = won_rows("KQK", 20, 1, ())
+    assert not {row.start for row in first} & {row.start for row in won_rows("KQK", 20, 1, first)}
 
 
-def judged_chess(folder: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Judgement:
-    monkeypatch.setattr(judge_chess.contest, "play", asked.play)
-    monkeypatch.setattr(judge_chess, "correlation", lambda *_: 0.5)
-    monkeypatch.setattr(judge_chess, "material_positions", lambda seed: [seed])
-    monkeypatch.setattr(judge_chess, "spans", lambda _: [])
-    return judge_chess.judge(a_run(folder), recipes.load("chess"), lambda _: None)
-
-
-@pytest.mark.usefixtures("no_network")
-def test_chess_is_judged_on_openings_that_are_not_on_the_curve(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = Asked()
-    found = judged_chess(tmp_path, asked, monkeypatch)
+def test_chess_is_judged_on_openings_that_are_not_on_the_curve(tmp_path: Path, asked: Asked) -> None:
+    found = judged("chess", tmp_path)
     (network,) = {key for key in asked.openings if "1.safetensors" in key and key.endswith("against greedy")}
     curve, final = asked.openings[network][:10], asked.openings[network][10:]
     assert len(final) == 50
     assert not {one.actions for one in curve} & {one.actions for one in final}
     for opponent in ("random", "greedy", "alphabeta:1", "alphabeta:2"):
-        assert [one.count for one in found.measures if one.what == f"score against {opponent}"] == [100] * 3
+        for what in ("score", "games won by mate"):
+            assert [one.count for one in found.measures if one.what == f"{what} against {opponent}"] == [
+                100
+            ] * 3
+    converted = [one.count for one in found.measures if one.what == "won with an extra queen against random"]
+    assert converted == [50] * 3
+    assert asked.rows == []
 
 
-@pytest.mark.usefixtures("no_network")
-@pytest.mark.parametrize(("name", "rows"), [(TWICE, []), ("connect_four", [900, 900, 3000, 3000])])
-def test_a_game_without_a_judge_of_its_own_is_judged_all_the_same(
-    name: str, rows: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("name", "rows"), [(TWICE, []), ("dots_and_boxes_2x2", [899, 600, 899, 600])])
+def test_a_game_without_a_recipe_is_judged_all_the_same(
+    name: str, rows: list[int], tmp_path: Path, asked: Asked
 ) -> None:
-    """Against players that never change and against each other; on known positions only if there are some."""
-    asked = Asked()
-    monkeypatch.setattr(judge_any.contest, "play", asked.play)
-    monkeypatch.setattr(judge_any, "errors_of", asked.errors_of)
+    """Against players that never change and against each other; on known positions where there are some."""
     recipe = recipes.Recipe("x", "x", name, 1.0)
-    assert recipe.judge == "any_game"
-    found = judge_any.judge(a_run(tmp_path), recipe, lambda _: None)
+    found = judge_by(a_run(tmp_path), recipe, lambda _: None)
     assert [len(one) for one in asked.rows] == rows
     scores = Counter(one.what for one in found.measures if one.what.startswith("score"))
     wanted = {
@@ -141,10 +134,38 @@ def test_a_game_without_a_judge_of_its_own_is_judged_all_the_same(
         "score against the untrained network": 1,
     }
     assert scores == wanted
-    assert set(found.curves["score"]) == {"against random", "against rollouts:100"}
-    brief = judge_any.brief(a_run(tmp_path), recipe)
-    assert brief["points lost against random"] == 0.5
-    assert len(brief) == (4 if rows else 2)
+    assert ("score" in found.curves) == (not rows)
+    figures = brief(a_run(tmp_path), recipe)
+    assert set(figures) == (
+        {"errors, raw policy", "errors, 64 simulations"}
+        if rows
+        else {"points lost against random", "points lost against rollouts:100"}
+    )
+
+
+@pytest.mark.parametrize("name", recipes.names())
+def test_targets_are_those_that_the_published_results_were_held_to(name: str) -> None:
+    """Figures keep their names, so that results of any age can be compared."""
+    page = RESULTS / name / "seed-1.json"
+    measures = Judgement.from_json(json.loads(page.read_bytes())).measures
+    was = {one.target_name: one.target for one in measures if one.target is not None}
+    assert recipes.load(name).targets == was
+
+
+def test_targets_are_for_the_last_network_and_one_that_nothing_measured_is_noted() -> None:
+    found = Judgement(
+        [share("wins", who, 1, 2) for who in ("trained, raw policy", "trained, puct", "untrained, puct")]
+    ).with_targets({"wins": 0.4, "wins, raw policy": 0.6, "draws": 0.1})
+    assert [one.reached for one in found.measures] == [False, True, None]
+    assert found.notes == ["nothing was measured for the target 'draws'"]
+
+
+@pytest.mark.parametrize(("game", "start"), [("chess", "KQRK"), ("chess", ""), ("connect_four", "KQK")])
+def test_an_ending_without_tables_is_refused_before_training(game: str, start: str) -> None:
+    server = {"self_play": {"start": {"generator": start}}}
+    with pytest.raises(Fatal, match="needs an ending with tables") as found:
+        check_judge(recipes.Recipe("x", "x", game, 1.0, judge="endgame", server=server))
+    assert found.value.code is Exit.CONFIG
 
 
 def test_every_game_has_a_recipe() -> None:

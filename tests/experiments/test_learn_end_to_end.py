@@ -17,7 +17,6 @@ title = "A look that ends when there are some games"
 game = "tic_tac_toe"
 minutes = 60
 most_games = 100
-judge = "tic_tac_toe"
 snapshot_minutes = 0.1
 simulations = 8
 judge_simulations = 4

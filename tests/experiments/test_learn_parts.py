@@ -27,7 +27,7 @@ from trainer.config import TrainerConfig
 
 PLAIN = st.one_of(st.booleans(), st.integers(-(2**31), 2**31), st.floats(-1e9, 1e9), st.text(max_size=20))
 KEYS = st.from_regex(r"[a-z_]{1,8}", fullmatch=True)
-MINIMAL = {"title": "t", "game": "tic_tac_toe", "minutes": 1.0, "judge": "tic_tac_toe"}
+MINIMAL = {"title": "t", "game": "tic_tac_toe", "minutes": 1.0}
 
 
 @given(st.dictionaries(KEYS, st.one_of(PLAIN, st.dictionaries(KEYS, PLAIN, max_size=3)), max_size=5))
@@ -86,9 +86,9 @@ def test_the_page_says_what_was_and_what_was_not_reached(tmp_path: Path) -> None
     recipe = recipes.from_settings("x", MINIMAL)
     for seed, hits in ((1, 90), (2, 10)):
         found = Judgement(
-            [share("wins", "trained", hits, 100, target=0.5), share("wins", "untrained", 1, 100)],
+            [share("wins", "trained", hits, 100), share("wins", "untrained", 1, 100)],
             {"panel": {"label": [(0.0, 0.1), (1.0, hits / 100)]}},
-        )
+        ).with_targets({"wins": 0.5})
         summary = {"games": 5, "positions": 50, "steps": 3}
         trained = Trained(RunFolder(tmp_path, "r"), [Snapshot(0.0, 0, 0, "f")], summary, 1.0, 1.5)
         machine = {"processor": "p", "cores": 2, "gpu": "none"}
@@ -121,7 +121,9 @@ def test_the_page_says_which_runs_were_stopped_early(tmp_path: Path) -> None:
             minutes,
             1.0,
         )
-        found = Judgement([share("wins", "trained", 1, 2, target=0.5)], {"p": {"l": [(0.0, 0.1)]}})
+        found = Judgement([share("wins", "trained", 1, 2)], {"p": {"l": [(0.0, 0.1)]}}).with_targets(
+            {"wins": 0.5}
+        )
         machine = {"processor": "p", "cores": 2, "gpu": "none"}
         write_seed(tmp_path / "out", most, seed, trained, found, machine)
     write_page(tmp_path / "out", most)
