@@ -9,19 +9,12 @@ import sys
 BENCHMARKS = {
     "rules": "perft of the chess rules, nodes/s, counts checked",
     "search": "leaves/s of one core with a network that costs nothing, beside python-chess",
-    "transport": "leaves/s over ipc and tcp, three ways of reading ZeroMQ",
+    "transport": "leaves/s over ipc and tcp between two processes",
     "inference": "positions/s per batch bucket",
-    "libraries": "ways to run a network on a CPU: ours, torch, OpenVINO, ONNX Runtime",
-    "analyse": "positions/s of azplay analyse, and how full its batches are",
     "loop": "evals/s of the running system over those of the bare network",
     "ingest": "games/s verified, committed and acknowledged",
-    "filling": "games/s from the store into the window at a start",
     "sampler": "training samples/s from a window of 20 million positions",
-    "records": "bytes and microseconds of a game record",
     "remote_evaluator": "a worker's processor time per leaf that travels",
-    "targets": "what PUCT and Gumbel searches teach in labelled Connect Four positions",
-    "truth": "Connect Four positions solved/s, seconds to make the endgame tables",
-    "resume": "a run in rounds, killed and not: equal weights files",
     "memory": "bytes of a waiting leaf, memory of the workers",
 }
 

@@ -1,10 +1,7 @@
-"""Leaves per second over ZeroMQ between two processes, codec included: our door,
-and three ways of reading a ROUTER.
+"""Leaves per second between two processes, over ipc and tcp, codec included.
 
-A DEALER keeps 4 messages of 128 chess leaves in flight; a ROUTER checks them and answers with priors and
-values; the DEALER checks those. Ways of reading under uvloop: `drain` (ours, `runtime.sockets.Channel`),
-`zmq_asyncio` (one future a message), `thread` (poller in a thread, `call_soon_threadsafe` once a burst).
-With `door` the server listens with `runtime.door.Door` instead of a ROUTER, and the DEALER drains.
+A DEALER keeps 4 messages of 128 chess leaves in flight; the door (`runtime.door`), by which azserver listens,
+takes them in, checks them and answers with priors and values; the DEALER checks those.
 CPU time per leaf is of both processes together, and is the steadier figure on a busy machine.
 """
 
@@ -14,149 +11,24 @@ import asyncio
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import uvloop
-import zmq
-import zmq.asyncio
 
-from bench.turns import TURNS, Spread, ratio
+from bench.turns import TURNS, Spread
 from protocol.frames import check_evaluations, check_leaves
 from protocol.messages import Evaluate, Evaluated, decode, encode
 from runtime.door import Door
 from runtime.ports import find_base_port
-from runtime.sockets import Channel, Context, Frame, Socket, dealer, new_context, plain, receive, router
+from runtime.sockets import Channel, Context, dealer, new_context, plain
 
 ROWS, WORDS, ACTIONS, LEGAL = 128, 119, 4672, 32
 IN_FLIGHT = 4
 WARM_UP, MEASURED = 0.4, 1.6
 """Seconds."""
 CPU_QUESTION = b"cpu"
-
-OnMessage = Callable[[list[memoryview]], None]
-
-
-class Reader(Protocol):
-    """A socket that is read by the loop in one way or another."""
-
-    def start(self) -> None: ...
-    def send(self, frames: Sequence[Frame]) -> bool: ...
-    def close(self) -> None: ...
-
-
-class AsyncioReader:
-    """`zmq.asyncio`: one long-lived task that awaits each message."""
-
-    def __init__(self, socket: Socket, on_message: OnMessage) -> None:
-        self._plain = socket
-        self._socket = zmq.asyncio.Socket.shadow(socket)
-        self._on_message = on_message
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._read())
-
-    def send(self, frames: Sequence[Frame]) -> bool:
-        self._socket.send_multipart(frames)
-        return True
-
-    def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-        self._socket.close(0)
-        self._plain.close(0)
-
-    async def _read(self) -> None:
-        while True:
-            parts = await self._socket.recv_multipart(copy=False)
-            self._on_message([part.buffer for part in parts])
-
-
-class ThreadReader:
-    """A thread owns the socket; the loop hands it what to send and is called once for each burst."""
-
-    def __init__(self, socket: Socket, on_message: OnMessage) -> None:
-        self._socket = socket
-        self._on_message = on_message
-        self._outbox: deque[Sequence[Frame]] = deque()
-        self._wake = socket.context.socket(zmq.PAIR)
-        self._woken = socket.context.socket(zmq.PAIR)
-        self._wake.bind(f"inproc://{id(self)}")
-        self._woken.connect(f"inproc://{id(self)}")
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def start(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._thread.start()
-
-    def send(self, frames: Sequence[Frame]) -> bool:
-        self._outbox.append(frames)
-        self._wake.send(b"")
-        return True
-
-    def close(self) -> None:
-        self._wake.send(b"end")
-        self._thread.join()
-        self._wake.close(0)
-
-    def _work(self) -> None:
-        poller = zmq.Poller()
-        poller.register(self._socket, zmq.POLLIN)
-        poller.register(self._woken, zmq.POLLIN)
-        ended = False
-        while not ended:
-            ready = dict(poller.poll())
-            if self._woken in ready:
-                ended = self._woken.recv() == b"end"
-            while self._outbox:
-                self._socket.send_multipart(list(self._outbox.popleft()))  # type: ignore[arg-type]
-            messages = []
-            while (frames := receive(self._socket)) is not None:
-                messages.append(frames)
-            if messages and self._loop is not None:
-                self._loop.call_soon_threadsafe(self._hand_over, messages)
-        self._socket.close(0)
-        self._woken.close(0)
-
-    def _hand_over(self, messages: list[list[memoryview]]) -> None:
-        for frames in messages:
-            self._on_message(frames)
-
-
-class DoorReader:
-    """`runtime.door.Door` as the server's end; every peer counts as one with a session."""
-
-    def __init__(self, endpoint: str, on_message: OnMessage) -> None:
-        self._door = Door([endpoint])
-        self._on_message = on_message
-
-    def start(self) -> None:
-        self._door.start(self._read, lambda _peer, _why: None)
-
-    def send(self, frames: Sequence[Frame]) -> bool:
-        return self._door.send(bytes(plain(frames[0])), [plain(frame) for frame in frames[1:]])
-
-    def close(self) -> None:
-        self._door.close()
-
-    def _read(self, peer: bytes, frames: list[memoryview]) -> None:
-        self._door.admit(peer)
-        self._on_message([memoryview(peer), *frames])
-
-
-DOOR = "door"
-READERS: dict[str, Callable[[Socket, OnMessage], Reader]] = {
-    DOOR: Channel,
-    "drain": Channel,
-    "zmq_asyncio": AsyncioReader,
-    "thread": ThreadReader,
-}
 
 
 def make_leaves() -> list[memoryview]:
@@ -169,36 +41,32 @@ def make_leaves() -> list[memoryview]:
     return [array.data.cast("B") for array in (features, counts, actions)]
 
 
-async def serve(kind: str, endpoint: str) -> None:
-    """Answer EVALUATE until killed."""
+async def serve(endpoint: str) -> None:
+    """Answer EVALUATE until killed. Every peer counts as one with a session."""
     priors = np.full(ROWS * LEGAL, 1 / LEGAL, np.float16)
     wdl = np.full((ROWS, 3), 1 / 3, np.float32)
+    door = Door([endpoint])
 
-    def on_message(frames: list[memoryview]) -> None:
-        peer = bytes(frames[0])
-        if frames[1] == CPU_QUESTION:
-            reader.send([peer, CPU_QUESTION, np.float64(time.process_time()).tobytes()])
+    def on_message(peer: bytes, frames: list[memoryview]) -> None:
+        door.admit(peer)
+        if frames[0] == CPU_QUESTION:
+            door.send(peer, [CPU_QUESTION, np.float64(time.process_time()).tobytes()])
             return
-        message = decode(frames[1])
+        message = decode(frames[0])
         assert isinstance(message, Evaluate)
-        leaves = check_leaves(message.rows, WORDS, ACTIONS, frames[2:])
+        leaves = check_leaves(message.rows, WORDS, ACTIONS, frames[1:])
         answer = encode(Evaluated(message.request, 0, len(leaves.counts), 1))
-        reader.send([peer, answer, priors.data.cast("B"), wdl.data.cast("B")])
+        door.send(peer, [answer, plain(priors.data.cast("B")), plain(wdl.data.cast("B"))])
 
-    reader: Reader
-    if kind == DOOR:
-        reader = DoorReader(endpoint, on_message)
-    else:
-        reader = READERS[kind](router(new_context(), [endpoint]), on_message)
-    reader.start()
+    door.start(on_message, lambda _peer, _why: None)
     await asyncio.Event().wait()
 
 
 class Asker:
     """The DEALER's end, which counts."""
 
-    def __init__(self, context: Context, kind: str, endpoint: str) -> None:
-        self._reader = READERS[kind](dealer(context, endpoint), self._on_message)
+    def __init__(self, context: Context, endpoint: str) -> None:
+        self._reader = Channel(dealer(context, endpoint), self._on_message)
         self._leaves = make_leaves()
         self._request = 0
         self._rows = 0
@@ -253,13 +121,12 @@ class Asker:
             self._all_answered.set()
 
 
-def _one(kind: str, endpoint: str) -> tuple[float, float]:
-    command = [sys.executable, "-m", "bench.transport", kind, endpoint]
-    server = subprocess.Popen(command)
+def _one(endpoint: str) -> tuple[float, float]:
+    server = subprocess.Popen([sys.executable, "-m", "bench.transport", endpoint])
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             context = new_context()
-            result = runner.run(Asker(context, kind, endpoint).measure())
+            result = runner.run(Asker(context, endpoint).measure())
             context.destroy(0)
             return result
     finally:
@@ -268,30 +135,22 @@ def _one(kind: str, endpoint: str) -> tuple[float, float]:
 
 
 def run() -> dict[str, Any]:
-    """Figures per transport and way of reading, measured in turns."""
+    """Figures of each transport, measured in turns."""
     figures: dict[str, Any] = {}
-    ways = [(transport, kind) for transport in ("ipc", "tcp") for kind in READERS]
+    found: dict[str, list[tuple[float, float]]] = {"ipc": [], "tcp": []}
     with tempfile.TemporaryDirectory(prefix="az-") as folder:
-
-        def measure(transport: str, kind: str) -> tuple[float, float]:
-            tcp = f"tcp://127.0.0.1:{find_base_port(26_000)}"
-            return _one(kind, tcp if transport == "tcp" else f"ipc://{folder}/{kind}")
-
-        turns = [{way: measure(*way) for way in ways[:: -1 if turn % 2 else 1]} for turn in range(TURNS)]
-    print(f"{'':18} leaves/s, median of {TURNS} turns (least to most); CPU us/leaf; over drain")
-    for transport, kind in ways:
-        rates, cpus = zip(*(turn[transport, kind] for turn in turns), strict=True)
-        over = ratio(rates, [turn[transport, "drain"][0] for turn in turns])
-        text = f"{Spread.of(rates).text()}; {Spread.of(cpus).text('.3f')}; {over.text('.2f')}"
-        print(f"{transport + ' ' + kind:18} {text}", flush=True)
-        figures[f"{transport}_{kind}_leaves_per_s"] = round(Spread.of(rates).median)
-        figures[f"{transport}_{kind}_cpu_us_per_leaf"] = round(Spread.of(cpus).median, 3)
-        figures[f"{transport}_{kind}_over_drain"] = round(over.median, 3)
-    for transport in ("ipc", "tcp"):
-        figures[f"{transport}_leaves_per_s"] = figures[f"{transport}_drain_leaves_per_s"]
+        for _ in range(TURNS):
+            found["ipc"].append(_one(f"ipc://{folder}/door"))
+            found["tcp"].append(_one(f"tcp://127.0.0.1:{find_base_port(26_000)}"))
+    print(f"{'':4} leaves/s, median of {TURNS} turns (least to most); CPU us/leaf")
+    for transport, turns in found.items():
+        rates, cpus = (Spread.of(column) for column in zip(*turns, strict=True))
+        print(f"{transport} {rates.text()}; {cpus.text('.3f')}", flush=True)
+        figures[f"{transport}_leaves_per_s"] = round(rates.median)
+        figures[f"{transport}_cpu_us_per_leaf"] = round(cpus.median, 3)
     return figures
 
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as server_runner:
-        server_runner.run(serve(sys.argv[1], sys.argv[2]))
+        server_runner.run(serve(sys.argv[1]))

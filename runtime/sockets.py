@@ -3,7 +3,7 @@
 Options and their reasons: high-water marks are a fuse (credit is the control), LINGER 0 because the
 truth is in a spool and never in a socket, ROUTER_MANDATORY because a ROUTER else drops in silence,
 heartbeats because TCP does not notice a dead host, MAXMSGSIZE because peers are not trusted.
-How the Channel reads was chosen by `bench/transport.py`: docs/decisions/0001-reading-zeromq.md.
+Why the Channel reads as it does: docs/decisions/0001-reading-zeromq.md.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def router(
     limit: int = LEAVES_LIMIT,
     hwm: int = 256,
 ) -> Socket:
-    """A ROUTER bound to all `endpoints`: for tests and `bench/transport.py`, azserver has none.
+    """A ROUTER bound to all `endpoints`: for tests; azserver has none.
 
     `hwm`: messages queued per peer, either way.
 

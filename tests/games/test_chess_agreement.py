@@ -1,11 +1,11 @@
-"""Random games in step with python-chess; `python -m bench.chess_agreement` plays many more."""
+"""Random games in step with python-chess; `chess_agreement.py` plays many more."""
 
 from __future__ import annotations
 
 import chess
 import pytest
+from chess_agreement import STARTS, compare_games, state_of
 
-from bench.chess_agreement import STARTS, compare_games, state_of
 from games.chess import GAME
 
 

@@ -6,8 +6,8 @@ import chess
 import numpy as np
 import numpy.typing as npt
 import pytest
+from chess_agreement import STARTS
 
-from bench.chess_agreement import STARTS
 from games.chess import GAME
 from games.spec import Positions
 

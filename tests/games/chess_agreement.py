@@ -1,7 +1,7 @@
 """Random games in step with python-chess: moves, positions, repetitions and ends must agree at every ply.
 
-`python -m bench.chess_agreement [GAMES]` plays them in two processes, printing the seeds done, so that a
-run that was stopped is taken up again with `python -m bench.chess_agreement GAMES FIRST_SEED`. Games start
+`PYTHONPATH=. .venv/bin/python tests/games/chess_agreement.py [GAMES]` plays them in two processes, printing
+the seeds done; after a stop it goes on with a second argument, the first seed. Games start
 from the usual position, from middle games and endgames in which the rare rules are near, and from random
 endgames; one mover in three likes to go back where he came from, which makes repetitions.
 """
