@@ -91,7 +91,7 @@ class Opening:
 
 
 def sampled(priors: npt.NDArray[np.float32], temperature: float, rng: np.random.Generator) -> int:
-    """An index sampled from priors ** (1 / temperature); priors that are all 0 are taken for equal."""
+    """An index sampled from `priors [n]` ** (1 / temperature); priors that are all 0 are taken for equal."""
     weights = np.maximum(priors.astype(np.float64), 0.0)
     largest = weights.max()
     weights = (weights / largest) ** (1.0 / temperature) if largest > 0 else np.ones(len(priors))

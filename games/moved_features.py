@@ -26,6 +26,8 @@ def move_features(
     planes     [bit planes of a position] where each goes
     code_bits  of a cell's code, 0 where cells have none
     """
+    # The maps are those of one position and serve all of the history. Bits that are 0 are written as well: no
+    # branch depends on the data.
     words_a_plane = (len(cells) + 63) // 64
     bit_words = history * len(planes) * words_a_plane
     a_word = 64 // max(code_bits, 1)

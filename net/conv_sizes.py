@@ -73,7 +73,8 @@ def _made_up(shape: ConvShape) -> tuple[PackedConv, Tensor]:
 
 
 def _answers(conv: PackedConv, x: Tensor) -> list[bytes]:
-    """All bits of what the network asks of a convolution, in all three ways, for each board."""
+    """All bits of what the network asks of a convolution, in all three ways, for each board of
+    `x [n, channels, rows, cols]`."""
     found = [conv(x), conv.relu(x), conv.add_relu_into(x.clone(), x)]
     boards = [answer.permute(0, 2, 3, 1).flatten(1).view(torch.uint8).numpy() for answer in found]
     return [b"".join(one.tobytes() for one in ways) for ways in zip(*boards, strict=True)]

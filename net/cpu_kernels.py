@@ -98,7 +98,11 @@ def add_bits(
     width: int,
     board: F32,
 ) -> None:
-    """Add the nine taps of each bit. Indices are unsigned, or Numba would test each for being negative."""
+    """Add the nine taps of each bit to `board`, flat and with a margin of one cell.
+
+    `corners [cells]`: where in it the taps of a cell begin. `taps`: flat, a plane's nine from `first_tap` on.
+    Indices are unsigned, or Numba would test each for being negative.
+    """
     while bits != ZERO:
         corner = corners[cell_of_bit_0 + int(count_trailing_zeros(bits))]
         bits &= bits - ONE

@@ -178,7 +178,8 @@ class Inference:
         counts: npt.NDArray[np.uint16],
         actions: npt.NDArray[np.uint16],
     ) -> tuple[Priors, Wdl]:
-        """`submit` and `collect`, for any number of rows."""
+        """`submit` and `collect`, for any number n of rows: `features [n, words]`, the numbers of their legal
+        actions `counts [n]`, and `actions [sum(counts)]`."""
         if len(counts) <= self.max_rows:
             return self.collect(self.submit(features, counts, actions))
         ends = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -58,6 +58,7 @@ class PackedConv:
         self._into = operations._convolution_pointwise_.binary
 
     def __call__(self, x: Tensor) -> Tensor:
+        """`[n, in, rows, cols]` to `[n, out, rows, cols]`."""
         out: Tensor = self._plain(x, self._weight, self._bias, _ONES, _ONES, _ONES, 1, "none", [], "")
         return out
 

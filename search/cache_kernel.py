@@ -1,9 +1,11 @@
 """Evaluations are kept for a while: the next search looks at many positions that the last one looked at.
 
 A bounded table: buckets of WAYS entries, chosen by a hash of 128 bits, and a ring with the priors, in which
-the newest overwrite the oldest. The hash is over the whole input of the network *and* the legal actions,
-over which the priors are. (The features alone do not tell them: chess with one position of history does not
-see that a pawn may be taken en passant.) `tests/search/naive_cache.py` is the slow twin.
+the newest overwrite the oldest. Places in the ring are counted on and on and taken modulo its room, so that
+an entry's place says whether its priors are still there, and nothing has to be removed. The hash is over the
+whole input of the network *and* the legal actions, over which the priors are. (The features alone do not
+tell them: chess with one position of history does not see that a pawn may be taken en passant.)
+`tests/search/naive_cache.py` is the slow twin.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 from games.jit import kernel
 
 WAYS = 4
+"""Entries of a bucket, 128 bytes together: two lines of the processor's cache."""
 NOTHING = -1
 START_1, START_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 TIMES_1, TIMES_2 = np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
@@ -25,7 +28,8 @@ S29, S32 = np.uint64(29), np.uint64(32)
 def write_key(packed_features: Any, actions: Any, count: int, pending: Any) -> None:
     """Write the key of `packed_features [W]` with `count` legal `actions [count]` to `pending`, a PENDING.
 
-    Two multiplicative hashes with different constants, so that 128 bits would have to meet for a mistake.
+    Two multiplicative hashes with different constants, so that 128 bits would have to meet for a mistake. A
+    product only carries upwards; the shift after it brings the high bits down, which choose the bucket.
     """
     one, two = START_1, START_2 ^ np.uint64(count)
     for i in range(len(packed_features) + count):

@@ -15,6 +15,7 @@ STEP = np.uint64(0x9E3779B97F4A7C15)
 MIX_1, MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 S30, S27, S31, S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 TO_UNIT = 1.0 / (1 << 53)
+"""A float64 holds 53 bits exactly: the 11 lowest ones of a word are dropped."""
 
 
 @kernel
@@ -35,7 +36,7 @@ def random_unit(state: Any) -> float:
 
 @kernel
 def random_below(state: Any, n: int) -> int:
-    """Uniform among 0 .. n - 1, from `state` (STATE)."""
+    """Uniform among 0 .. n - 1, from `state` (STATE). The unit may be 1, which would be n."""
     return min(int(random_unit(state) * n), n - 1)
 
 

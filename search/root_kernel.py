@@ -72,7 +72,7 @@ def winning_edges(tree: Tree, history: Any, legal: Any, found: Any) -> int:
 @kernel
 def visited_edges(tree: Tree, actions: Any, visits: Any) -> int:
     """Write the root's actions with visits, ascending (uint16[max_legal]), and their visits
-    (int32[max_legal]); how many there are."""
+    (int32[max_legal]); how many there are. Each is inserted where it belongs: no second array, no sort."""
     count, first = 0, tree.nodes[0].first_edge
     for edge in range(first, first + tree.nodes[0].edge_count):
         action, n = tree.edges[edge].action, tree.edges[edge].visits
@@ -100,7 +100,7 @@ def take_win(tree: Tree, path: Any, edge: int) -> None:
 
 @kernel
 def forget_simulations(tree: Tree) -> None:
-    """Back to a root that was only evaluated."""
+    """Back to a root that was only evaluated: what came from its edges is taken out of its sum."""
     state, behind = tree.state[0], np.float32(0.0)
     first, count = tree.nodes[0].first_edge, tree.nodes[0].edge_count
     for edge in range(first, first + count):

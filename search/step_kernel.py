@@ -188,7 +188,7 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
     wanted = max(1, min(settings.most_leaves, state.root_visits // VISITS_A_LEAF))
     walks = 0
     while state.waiting < wanted and state.remaining > 0 and walks < MOST_WALKS:
-        more = state.waiting + 1
+        more = state.waiting + 1  # each leaf in flight will want a node and its edges
         if state.nodes + more > len(tree.nodes) or state.edges + more * settings.max_legal > len(tree.edges):
             return WAITING if state.waiting > 0 else GROW
         if out.used[0] == len(out.counts):
@@ -197,7 +197,7 @@ def select(forest: ForestArrays, tree: Tree, slot: int, out: Outbox) -> int:
         leaf = state.waiting
         path, pending = forest.paths[slot, leaf], forest.pending[slot, leaf]
         end, depth = descend(tree, path, history)
-        if end == COLLIDED:
+        if end == COLLIDED:  # that leaf's answer is on its way, and would be asked for twice
             break
         state.remaining -= 1
         pending.depth = depth

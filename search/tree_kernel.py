@@ -96,7 +96,8 @@ def edge_proof(tree: Tree, node: int, edge: int) -> int:
 
 @kernel
 def node_proof(tree: Tree, node: int) -> int:
-    """The quickest proven win, or the slowest loss if every edge is a proven loss, or 0."""
+    """What is proven for the side to move at `node`: the quickest win; if every edge is a proven loss, the
+    slowest of them; else 0. One edge that is open keeps a loss from being proven."""
     win, loss, open_edges = 0, 0, 0
     first = tree.nodes[node].first_edge
     for edge in range(first, first + tree.nodes[node].edge_count):
@@ -119,7 +120,7 @@ def prove(tree: Tree, path: Any, depth: int) -> None:
         node = path[i].node
         known = node_proof(tree, node)
         if known == tree.nodes[node].proof:
-            return
+            return  # nothing above can follow from what did not change
         tree.nodes[node].proof = known
 
 

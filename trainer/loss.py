@@ -106,8 +106,8 @@ def outcome_targets(classes: Tensor, plies_left: Tensor, win_discount: float) ->
 
 
 def value_loss(value_logits: Tensor, wdl: Tensor, weights: Tensor) -> Tensor:
-    """Mean of weight times loss: cross-entropy for three logits; for one number before tanh the squared
-    error to win minus loss."""
+    """Mean of weight times loss: cross-entropy of three logits `value_logits [n, 3]` to `wdl [n, 3]`; of one
+    number before tanh, `[n, 1]`, the squared error to win minus loss. `weights [n]`."""
     if value_logits.shape[1] == 3:
         each = -(wdl * functional.log_softmax(value_logits, dim=1)).sum(dim=1)
     else:

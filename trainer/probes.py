@@ -28,7 +28,7 @@ class Probes(NamedTuple):
 
 
 def correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float | None:
-    """Pearson's r of two columns, None if one of them is the same everywhere."""
+    """Pearson's r of two columns `one [n]` and `other [n]`, None if one of them is the same everywhere."""
     if one.std() < 1e-12 or other.std() < 1e-12:
         return None
     return float(np.corrcoef(one, other)[0, 1])

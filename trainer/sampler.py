@@ -33,7 +33,8 @@ MOST_DRAWS = 100
 def by_surprise(
     window: Window, first: int, numbers: npt.NDArray[np.int64], draws: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
-    """In place of each position one of its game, none before `first` (`trainer.surprise.redrawn`)."""
+    """[n] in place of each position of `numbers [n]` one of its game, none before `first`, by `draws [n]` in
+    [0, 1) (`trainer.surprise.redrawn`)."""
     rings = window.rings
     games = rings.game[numbers % window.capacity]
     bounds = rings.game_first[games], rings.game_plies[games].astype(np.int64)

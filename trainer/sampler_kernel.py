@@ -68,9 +68,11 @@ def write_policy(
     actions: npt.NDArray[np.int64],
     shares: npt.NDArray[np.float32],
 ) -> None:
-    """Every legal action with its share of the visits numbered `visit .. visit + count - 1`.
+    """Write each action of `legal [n]` to `actions [n]`, as `actions_map [actions of the game]` moves it, and
+    its share of the visits numbered `visit .. visit + count - 1` to `shares [n]`.
 
-    `share_of` is scratch of one entry per action of the game, all 0 before and after.
+    `share_of [actions of the game]` is scratch, all 0 before and after: shares are looked up by action, so
+    that the visits need not be searched for each.
     """
     capacity = len(rings.visit_action)
     total = signed(0)

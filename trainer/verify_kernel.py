@@ -57,9 +57,11 @@ def check_visits(
     mark: int,
     report: npt.NDArray[np.int64],
 ) -> int:
-    """Fault of the visit columns `first .. last` of one ply, or FINE with their sum in FOUND.
+    """Fault of the visit columns `first .. last` of one ply, or FINE with their sum in FOUND of `report`
+    (int64[3]). `actions`, `visits`: [sum of visited].
 
-    `allowed[action] == mark` says that an action is legal at this ply.
+    `allowed [actions of the game]` holds the mark of the ply at which an action was last legal, so that it
+    need not be cleared between plies: `allowed[action] == mark` says that an action is legal at this one.
     """
     total = 0
     previous = -1
@@ -83,7 +85,8 @@ def check_visits(
 def visits_of(
     actions: npt.NDArray[np.uint16], visits: npt.NDArray[np.uint16], first: int, last: int, action: int
 ) -> int:
-    """Visits that `action` got at one ply, 0 when it has none."""
+    """Visits that `action` got at the ply whose entries of `actions` and `visits` ([sum of visited]) are
+    `first .. last`; 0 when it has none."""
     for i in range(first, last):
         if signed(actions[i]) == action:
             found: int = signed(visits[i])
@@ -119,7 +122,7 @@ def replay(
 ) -> int:
     """Play the game from `positions[0]` and return the first fault, with its ply in `report[PLY]`.
 
-    line      uint64[plies + 1, state_words] scratch; row 0 is the start position
+    positions uint64[plies + 1, state_words] scratch; row 0 is the start position
     legal     [max_legal] scratch;  allowed  [actions of the game] scratch
     report    int64[3]; after FINE, FOUND is the end reason of the final position (0: goes on)
     """

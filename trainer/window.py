@@ -54,6 +54,7 @@ class Rings(NamedTuple):
 
 
 def _put(ring: npt.NDArray[np.generic], number: int, values: npt.NDArray[np.generic]) -> None:
+    """Write `values [n]` to `ring [room]` from place `number` on, around its end if need be."""
     at = number % len(ring)
     head = min(len(values), len(ring) - at)
     ring[at : at + head] = values[:head]

@@ -59,12 +59,13 @@ class Network(nn.Module):
         self.moves_left = self.soft_policy = None
 
     def forward(self, planes: Tensor) -> tuple[Tensor, Tensor]:
-        """Policy and value logits, as in play."""
+        """As in play: policy `[n, actions]` and value logits `[n, 3 or 1]` of
+        `planes [n, planes, rows, cols]`."""
         x = self.body(planes)
         return self.policy(x), self.value(x)
 
     def all_heads(self, planes: Tensor) -> Outputs:
-        """As in training."""
+        """As in training; `planes [n, planes, rows, cols]`."""
         x = self.body(planes)
         moves_left = None if self.moves_left is None else self.moves_left(x)[:, 0]
         soft_policy = None if self.soft_policy is None else self.soft_policy(x)

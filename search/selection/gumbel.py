@@ -117,7 +117,7 @@ def choose_root(tree: Tree) -> int:
             continue
         if any_free < 0:
             any_free = first + i
-        if n + in_flight != considered:
+        if n + in_flight != considered:  # not its turn, or dropped by sequential halving
             continue
         q = float(edges[first + i].value_sum) / n if n > 0 else unvisited
         score = tree.root_noise[i] + math.log(max(float(edges[first + i].prior), PRIOR_FLOOR)) + scale * q
@@ -137,6 +137,7 @@ def choose_below(tree: Tree, parent: int, edge: int, node: int) -> int:
     visits += tree.edges[edge].in_flight
     first = tree.nodes[node].first_edge
     last = first + tree.nodes[node].edge_count
+    # A softmax in three passes: the largest value is taken off first, so that no exponential overflows.
     largest = -math.inf
     for e in range(first, last):
         n = edges[e].visits
