@@ -16,6 +16,8 @@ from protocol.records import GameRecord
 
 log = logging.getLogger(__name__)
 
+STRETCH = 256
+"""Games in a stretch."""
 STRETCHES = 20
 """Stretches remembered: the recent ones that alerts judge, and older ones to compare with."""
 LESSONS = 10 * IN_A_ROW
@@ -27,9 +29,9 @@ NEWEST_GAMES = 100
 
 
 class Watch:
-    """Recent games and training figures. `games_per_stretch` 0 switches it off."""
+    """Recent games and training figures."""
 
-    def __init__(self, game: Game, games_per_stretch: int) -> None:
+    def __init__(self, game: Game, games_per_stretch: int = STRETCH) -> None:
         self._game = game
         self._size = games_per_stretch
         self._movers = Movers(game)
@@ -41,8 +43,6 @@ class Watch:
 
     def on_games(self, records: Iterable[GameRecord], newest_version: int) -> None:
         """Count games that were just stored, while the server had weights `newest_version`."""
-        if not self._size:
-            return
         for record in records:
             self._open.add(record, self._movers(record.start, record.actions))
             self._lags.append(max(0, newest_version - int(record.versions.max())))
@@ -64,8 +64,6 @@ class Watch:
 
         figures  those of the trainer, with the keys of docs/protocol.md
         """
-        if not self._size:
-            return []
         self._note(figures)
         signs = Signs(
             self._game, list(self._stretches), list(self._lessons), self.lag, figures["samples_per_position"]

@@ -1,6 +1,6 @@
 """`python -m evaluation.gate`: plays the games of a gate and reports on stdout, one JSON line a pair.
 
-azserver starts it with `mode = alphago_zero`; the last line decides. It runs with low priority, so that
+azserver starts it with `gate.mode = alphago_zero`; the last line decides. It runs with low priority, so that
 self-play goes on. Each pair of games has an opening of its own: neither player makes random choices, so two
 games from one opening would be the same game. (In AlphaGo Zero the random symmetry of each evaluation made
 games differ; most games have no symmetries.)

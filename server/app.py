@@ -89,7 +89,7 @@ class App:
         front = Front(self._front_settings(folder, endpoints, len(devices), workers), store)
         try:
             front.pool.newest = await first_weights(config, self._self_play.history, store, stop)
-            gate = self._gate(front, folder, devices[0]) if config.mode == "alphago_zero" else None
+            gate = self._gate(front, folder, devices[0]) if config.gate.mode == "alphago_zero" else None
             self._say_address()
             await self._run_all(front, devices, workers, folder, endpoints, view, stop, gate)
         finally:

@@ -60,7 +60,7 @@ class BulkService:
         self.chunks = ChunkService(store, clock)
         self.trainer: Session | None = None
         self.gate: Gatekeeper | None = None
-        """Has new weights first, with `mode = alphago_zero`."""
+        """Has new weights first, with `gate.mode = alphago_zero`."""
         self._store = store
         self._figures = figures
         self._clock = clock

@@ -19,15 +19,19 @@ EXAMPLES = (
 )
 
 MOVED = {f"self_play.{old}": f"self_play.{new}" for old, new in MOVED_SELF_PLAY.items()} | {
-    f"gate_{name}": f"gate.{name}" for name in ("games", "share", "simulations", "device")
+    "mode": "gate.mode",
+    **{f"gate_{name}": f"gate.{name}" for name in ("games", "share", "simulations", "device")},
 }
 """Old names of settings: `runtime.config.load`."""
 
 
 @dataclass(frozen=True)
 class GateConfig:
-    """The match that newer weights must win in `mode = alphago_zero` (docs/gate.md)."""
+    """Which weights play, and the match that newer ones must win (docs/gate.md)."""
 
+    mode: Literal["alphazero", "alphago_zero"] = "alphazero"
+    """Which weights play: `alphazero` the newest that the trainer published; `alphago_zero` the best ones,
+    where newer ones take over only when they win a match against them."""
     games: int = 400
     """Games of a match, rounded up to pairs (AlphaGo Zero: 400)."""
     share: float = 0.55
@@ -74,9 +78,6 @@ class ServerConfig:
     start_positions: Path | None = None
     """Text file of start positions in the game's notation, one a line (# begins a comment); a
     --self-play.start.share of games begins at one of them."""
-    mode: Literal["alphazero", "alphago_zero"] = "alphazero"
-    """Which weights play: `alphazero` the newest that the trainer published; `alphago_zero` the best ones,
-    where newer ones take over only when they win a match against them (docs/gate.md)."""
     gate: GateConfig = field(default_factory=GateConfig)
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""

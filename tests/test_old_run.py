@@ -35,7 +35,7 @@ from trainer.config import TrainerConfig
 from trainer.run_setup import open_run
 
 GAME = get_game("tic_tac_toe")
-GONE = {"window_alpha", "window_beta", "visited_per_position", "version_slack"}
+GONE = {"window_alpha", "window_beta", "visited_per_position", "version_slack", "alert_games"}
 SETTINGS = {"command": "c", "examples": ("a", "b", "c"), "description": "d"}
 
 
@@ -102,8 +102,8 @@ def test_each_of_its_settings_has_a_name_now_or_is_gone(
 @pytest.mark.parametrize(
     ("kind", "moved", "file", "names"),
     [
-        (ServerConfig, MOVED, "config.toml", r"'gate_games' has another name now: 'gate\.games'"),
-        (TrainerConfig, MOVED_TRAINER, "trainer.toml", "has another name now: 'optimizer"),
+        (ServerConfig, MOVED, "config.toml", r"'mode' has another name now: 'gate\.mode'"),
+        (TrainerConfig, MOVED_TRAINER, "trainer.toml", "'begin_anew' has another name now: 'weights'"),
     ],
 )
 def test_its_settings_given_to_a_program_are_refused_with_their_new_names(

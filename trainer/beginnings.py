@@ -15,12 +15,15 @@ from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from trainer.config import TrainerConfig
 
+NEW = "new"
+"""In place of a file: a new network, whatever the server plays with."""
+
 
 def new_network(config: TrainerConfig, game: Game, history: int, preset: str) -> Network:
     """By `--weights`, `--net` or the game's preset. Fatal(BAD_DATA, CONFIG) where that is none."""
     moves_left, soft_policy = config.loss.moves_left_weight > 0, config.loss.soft_policy_weight > 0
     torch.manual_seed(config.seed)
-    if config.weights:
+    if config.weights not in ("", NEW):
         try:
             network = load(config.weights, game=game, history=history)[0]
         except BadWeights as error:
@@ -44,13 +47,13 @@ def check_begins_anew(config: TrainerConfig, folder: RunFolder, played: WeightsI
     """For a run without a usable checkpoint. Fatal(BAD_DATA) if trained weights would be replaced by a new
     network's, unless the user insists. `played`: the server's weights.
     """
-    if played is None or played.step == 0 or config.weights or config.begin_anew:
+    if played is None or played.step == 0 or config.weights:
         return
     raise Fatal(
         f"the server plays with weights of step {played.step} (version {played.version}), and there is no "
         f"checkpoint to go on from in {folder.checkpoints}: a new network would replace them. Restore the "
         "checkpoints or name the right run folder (--runs, --run); or go on from the server's weights with a "
-        "new optimizer (--weights server); or insist on a new network (--begin-anew)",
+        "new optimizer (--weights server); or insist on a new network (--weights new)",
         Exit.BAD_DATA,
     )
 

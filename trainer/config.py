@@ -152,17 +152,13 @@ class TrainerConfig:
     channels), 6x96se (with squeeze-excitation), docs/networks.md has all; empty: the server's. A run that
     has a checkpoint goes on with its own."""
     weights: str = ""
-    """Weights file to begin with, when the run has no checkpoint yet; the word server: those that the server
-    plays with, so that training goes on from them with a new optimizer."""
-    begin_anew: bool = False
-    """Begin with a new network, which replaces the server's trained weights, where the run folder has no
-    checkpoint; without this the trainer refuses. Changes nothing where there is a checkpoint."""
+    """What a run without a checkpoint begins with: a weights file; or the word server: the weights that the
+    server plays with, so that training goes on from them with a new optimizer; or the word new: a new
+    network, also where it replaces trained weights of the server, which is refused if nothing is said."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     cpu_threads: int = 0
     """Threads that torch computes with; 0: half of the machine's cores."""
-    alert_games: int = 256
-    """Games in a stretch; alerts (docs/report.md) compare the newest stretches. 0: no alerts."""
     seed: int = 0
     """Of a new network and of the draws from the window."""
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
@@ -203,7 +199,7 @@ _RANGES = {
     **dict.fromkeys(("window.positions", "window.growth_min"), (1, math.inf)),
     **dict.fromkeys(("publishing.steps", "publishing.keep_checkpoints"), (1, math.inf)),
     **dict.fromkeys(("optimizer.batch", "optimizer.lr", "optimizer.cosine_steps"), (0, math.inf)),
-    **dict.fromkeys(("window.min_positions", "cpu_threads", "alert_games"), (0, math.inf)),
+    **dict.fromkeys(("window.min_positions", "cpu_threads"), (0, math.inf)),
     **dict.fromkeys(("publishing.seconds", "samples.stale_versions"), (0, math.inf)),
     **dict.fromkeys(("loss.moves_left_weight", "loss.soft_policy_weight"), (0, math.inf)),
     "samples.per_position": (0, math.inf),
@@ -214,6 +210,7 @@ _RANGES = {
 """Lowest and highest value."""
 _LEAVES = ("batch", "lr", "weight_decay", "warmup_steps", "grad_clip", "cosine_steps", "ema", "precision")
 MOVED = {
+    "begin_anew": "weights",
     "optimizer": "optimizer.kind",
     **{name: f"optimizer.{name}" for name in _LEAVES},
     **{one.name: f"loss.{one.name}" for one in fields(LossSettings)},

@@ -97,13 +97,6 @@ def test_a_search_without_effect_is_told() -> None:
     assert [text.split(":")[0] for text in watch.alerts(FIGURES)] == ["search without effect"]
 
 
-def test_alerts_can_be_switched_off() -> None:
-    """--alert-games 0."""
-    watch = Watch(GAME, 0)
-    watch.on_games(games(200, 0), 99)
-    assert watch.alerts(FIGURES) == []
-
-
 def test_lines_of_figures_come_close_at_first_and_rarely_later(tmp_path: Path) -> None:
     """A day of figures every 2 seconds is 43,200; some thousands of lines are enough."""
     path = tmp_path / "figures.jsonl"

@@ -52,11 +52,11 @@ def test_a_variant_replaces_what_it_names_and_keeps_the_rest() -> None:
         "x",
         {
             **{"title": "t", "game": "chess", "minutes": 1.0, "judge": "any_game"},
-            "server": {"mode": "alphazero", "self_play": {"root": "gumbel", "history": 1}},
+            "server": {"gate": {"mode": "alphazero"}, "self_play": {"root": "gumbel", "history": 1}},
         },
     )
     varied = ablation.varied(base, {"net": "small", "server": {"self_play": {"root": "puct"}}})
-    assert varied.server == {"mode": "alphazero", "self_play": {"root": "puct", "history": 1}}
+    assert varied.server == {"gate": {"mode": "alphazero"}, "self_play": {"root": "puct", "history": 1}}
     assert (varied.net, varied.game) == ("small", "chess")
 
 

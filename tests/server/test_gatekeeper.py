@@ -202,8 +202,8 @@ def test_the_mode_puts_the_gate_before_new_weights(tmp_path: Path) -> None:
     """As configured: games, share, simulations, and the first evaluator's device."""
 
     async def scenario(bench: Bench, evaluator, trainer: Peer) -> None:
-        gate = GateConfig(games=10, share=0.6, simulations=7)
-        config = ServerConfig(game=GAME.name, mode="alphago_zero", gate=gate)
+        gate = GateConfig(mode="alphago_zero", games=10, share=0.6, simulations=7)
+        config = ServerConfig(game=GAME.name, gate=gate)
         keeper = App(config)._gate(bench.front, RunFolder(tmp_path, "run"), "cuda:1")
         assert bench.front.bulk.gate is keeper
         words = list(keeper._command(Play(keeper.best, keeper.newest)))

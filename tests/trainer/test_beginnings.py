@@ -61,7 +61,7 @@ def test_a_new_network_does_not_replace_a_trained_one(tmp_path: Path) -> None:
     """Without its checkpoint the trainer ends, says what can be done, and leaves nothing behind."""
     fatal = refusal(tmp_path, welcome_at(600))
     assert fatal.code == Exit.BAD_DATA
-    assert all(word in str(fatal) for word in ("step 600", "--weights server", "--begin-anew", "--run"))
+    assert all(word in str(fatal) for word in ("step 600", "--weights server", "--weights new", "--run"))
     assert not (tmp_path / "run-1").exists()
 
 
@@ -76,7 +76,7 @@ def test_damaged_checkpoints_are_none(tmp_path: Path) -> None:
 
 def test_who_insists_begins_anew_and_who_has_a_checkpoint_goes_on(tmp_path: Path) -> None:
     """In rounds the same weights are trained again, so nothing is refused there."""
-    run = opened(tmp_path, welcome_at(600), begin_anew=True)
+    run = opened(tmp_path, welcome_at(600), weights="new")
     run.training.save()
     close(run)
     close(opened(tmp_path, welcome_at(600)))
