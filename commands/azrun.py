@@ -37,7 +37,7 @@ GRACES = {"trainer": TRAINER_GRACE, "server": GRACE + TRAINER_GRACE}
 
 EXAMPLES = (
     "azrun                                     chess with a tiny network, until Ctrl-C",
-    "azrun --game connect_four --minutes 5     five minutes, then one line of JSON",
+    "azrun --game go --board 9 --minutes 5     five minutes of Go on 9 x 9, then one line of JSON",
     "azrun --run chess-1 --net small --simulations 200 --gpus 0,1",
 )
 

@@ -26,6 +26,8 @@ class RunConfig:
 
     game: str = DEFAULT_GAME
     """Name of the game, as listed above."""
+    board: str = ""
+    """Size of its board, where there are several: 9 or 2x4; empty: as `game` says, else the usual one."""
     minutes: float = 0.0
     """Minutes to run; 0 runs until Ctrl-C."""
     run: str = ""

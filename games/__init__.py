@@ -8,8 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from games.names import GAME_MODULES, GAME_NAMES, LISTED, SIZED_GAMES, SIZED_NAME
-from games.nearest import nearest
+from games.names import GAME_MODULES, GAME_NAMES, parts_of
 
 if TYPE_CHECKING:
     from games.spec import Game
@@ -18,21 +17,15 @@ __all__ = ["GAME_NAMES", "Game", "get_game"]
 
 
 def get_game(name: str) -> Game:
-    """The game called `name`, which may be one on a board of another size (`games.names.SIZED_NAME`).
+    """The game called `name`, which may be a variant of one (`games.names.OPTIONS`).
 
-    ValueError names the known games. Imports only that game's module.
+    ValueError names the nearest of the known games. Imports only that game's module.
     """
-    game: Game
-    sized = SIZED_NAME.fullmatch(name)
-    if name in GAME_MODULES:
-        game = importlib.import_module(GAME_MODULES[name]).GAME
-    elif sized is not None and sized[1] in SIZED_GAMES:
-        game = importlib.import_module(GAME_MODULES[sized[1]]).game_of_size(int(sized[2]), int(sized[3]))
-        if game.name != name:
-            raise ValueError(f"the game {name!r} is called {game.name!r}")
-    else:
-        near = nearest(name, GAME_MODULES)
-        raise ValueError(f"unknown game {name!r} (the nearest is {near}); known games: {LISTED}")
+    base, options = parts_of(name)
+    module = importlib.import_module(GAME_MODULES[base])
+    game: Game = module.game_of_options(options) if options else module.GAME
+    if options and game.name != name:
+        raise ValueError(f"the game {name!r} is called {game.name!r}")
     return game
 
 

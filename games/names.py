@@ -1,29 +1,93 @@
-"""Names of the games, without importing any of them (for `--help` and configuration checks)."""
+"""Names of the games, without importing any of them (for `--help` and configuration checks).
+
+A game that has variants is called by its name and, behind it, by what is not usual: `go_9x9_komi6.5`.
+"""
 
 import re
+from collections.abc import Mapping, Sequence
+
+from games.nearest import nearest
 
 GAME_MODULES = {
     "tic_tac_toe": "games.tic_tac_toe",
     "connect_four": "games.connect_four",
     "chess": "games.chess",
     "dots_and_boxes": "games.dots_and_boxes",
+    "go": "games.go",
 }
 
 GAME_NAMES = tuple(GAME_MODULES)
 
-SIZED_GAMES = frozenset({"dots_and_boxes"})
-"""Games that have other boards than the usual one: their modules have `game_of_size(rows, cols)`."""
-SIZED_NAME = re.compile(r"(.+)_(\d{1,3})x(\d{1,3})")
-"""Such a game, rows x columns."""
+SIZE = r"\d{1,3}x\d{1,3}"
+"""Rows x columns."""
 
-LISTED = ", ".join(GAME_NAMES) + " (3x3; dots_and_boxes_2x4 and so on are other sizes)"
+OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "dots_and_boxes": {"2x4": SIZE},
+    "go": {"9x9": SIZE, "komi6.5": r"komi.*", "situational": "situational", "nosuicide": "nosuicide"},
+}
+"""Games that have variants, and what may stand behind their names, in this order and each behind a `_`: an
+example, and the pattern. Their modules have `game_of_options`."""
+USUAL_SIZE = {"dots_and_boxes": "3x3", "go": "19x19"}
+"""The size that a name without one stands for."""
+
+LISTED = (
+    ", ".join(GAME_NAMES) + " (variants are called dots_and_boxes_2x4, go_9x9, go_5x5_komi24.5 and so on)"
+)
 """For `--help`."""
 
 DEFAULT_GAME = "chess"
 """Where no game is said, and none follows from a weights file."""
 
 
+def parts_of(name: str) -> tuple[str, tuple[str, ...]]:
+    """A name as the game's own and its options. ValueError names the nearest that there is."""
+    if name in GAME_MODULES:
+        return name, ()
+    bases = [base for base in OPTIONS if name.startswith(f"{base}_")]
+    if not bases:
+        near = nearest(name, GAME_MODULES)
+        raise ValueError(f"unknown game {name!r} (the nearest is {near}); known games: {LISTED}")
+    options = name.removeprefix(f"{bases[0]}_").split("_")
+    _check_options(name, options, OPTIONS[bases[0]])
+    return bases[0], tuple(options)
+
+
+def _check_options(name: str, options: Sequence[str], known: Mapping[str, str]) -> None:
+    places = []
+    for option in options:
+        matching = [place for place, pattern in enumerate(known.values()) if re.fullmatch(pattern, option)]
+        if not matching:
+            near = nearest(option, known)
+            raise ValueError(
+                f"unknown game {name!r}: {option!r} is none of its options (the nearest is {near}); "
+                f"known games: {LISTED}"
+            )
+        places += matching
+    if places != sorted(set(places)):
+        raise ValueError(f"unknown game {name!r}: options come once and in the order {', '.join(known)}")
+
+
 def is_game(name: str) -> bool:
-    """Whether `games.get_game` may know it: sizes are looked at when the game is imported."""
-    sized = SIZED_NAME.fullmatch(name)
-    return name in GAME_MODULES or (sized is not None and sized[1] in SIZED_GAMES)
+    """Whether `games.get_game` may know it: the options' values are looked at when the game is imported."""
+    try:
+        parts_of(name)
+    except ValueError:
+        return False
+    return True
+
+
+def with_board(name: str, board: str) -> str:
+    """The game `name` on a board of another size, `9` or `2x4`; "" leaves the name as it is.
+
+    ValueError for a game that has one board only, or for what is no size.
+    """
+    if not board:
+        return name
+    base, options = parts_of(name)
+    size = board if "x" in board else f"{board}x{board}"
+    if base not in USUAL_SIZE:
+        raise ValueError(f"{base} has one board only; there are sizes of {', '.join(USUAL_SIZE)}")
+    if not re.fullmatch(SIZE, size):
+        raise ValueError(f"{board!r} is no size: write rows and columns (2x4), or one number of both (9)")
+    others = [option for option in options if not re.fullmatch(SIZE, option)]
+    return "_".join([base, *([] if size == USUAL_SIZE[base] else [size]), *others])

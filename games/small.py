@@ -149,8 +149,9 @@ def notation(
     )
 
 
-def square_symmetries(rows: int) -> tuple[Symmetry, ...]:
-    """The seven symmetries of a square board but the identity, for a game whose actions are its cells."""
+def square_symmetries(rows: int, extra_actions: int = 0) -> tuple[Symmetry, ...]:
+    """The seven symmetries of a square board but the identity, for a game whose actions are its cells and
+    `extra_actions` behind them."""
     grid = np.arange(rows * rows, dtype=np.int64).reshape(rows, rows)
     arranged = {
         "rotate_90": np.rot90(grid, 1),
@@ -162,4 +163,7 @@ def square_symmetries(rows: int) -> tuple[Symmetry, ...]:
         "anti_transpose": np.rot90(grid, 2).T,
     }
     maps = {name: np.ascontiguousarray(cells).ravel() for name, cells in arranged.items()}
-    return tuple(Symmetry(name, cells, actions_like_cells(cells)) for name, cells in maps.items())
+    return tuple(
+        Symmetry(name, cells, actions_like_cells(cells, extra_actions=extra_actions))
+        for name, cells in maps.items()
+    )

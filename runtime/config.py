@@ -21,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from games.names import with_board
 from games.nearest import nearest
 from runtime.exits import Exit, Fatal
 
@@ -59,7 +60,7 @@ def load(
     _merge(values, _from_environment(config_class, os.environ, command, moved))
     _refuse_moved_flags(arguments, moved)
     about = description or inspect.getdoc(config_class) or ""
-    config = _parse_flags(config_class, values, arguments, command, examples, about)
+    config = _with_whole_game(_parse_flags(config_class, values, arguments, command, examples, about))
     if printing:
         print(to_toml(config), end="")
         raise SystemExit(Exit.OK)
@@ -73,6 +74,18 @@ def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in environment.items()
         if not name.startswith(PREFIX) or name in NOT_SETTINGS
     }
+
+
+def _with_whole_game(config: T) -> T:
+    """The same settings, with the size in `board` put into the name in `game` (where there are such)."""
+    settings: Any = config
+    if not getattr(settings, "board", ""):
+        return config
+    try:
+        whole = with_board(settings.game, settings.board)
+    except ValueError as error:
+        raise Fatal(f"--board: {error}", Exit.CONFIG) from None
+    return cast(T, dataclasses.replace(settings, game=whole, board=""))
 
 
 # ---- Flags ---------------------------------------------------------------------------------------

@@ -48,6 +48,8 @@ class ServerConfig:
 
     game: str = DEFAULT_GAME
     """Its name; `--help` lists the games above."""
+    board: str = ""
+    """Size of its board, where there are several: 9 or 2x4; empty: as `game` says, else the usual one."""
     gpus: str = ""
     """Devices of the evaluators, one process each: `0,1` (GPU numbers), `cpu`, `cpu,cpu`; empty takes
     all GPUs there are, else one cpu."""

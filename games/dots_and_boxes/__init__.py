@@ -70,6 +70,12 @@ def game_of_size(rows: int, cols: int) -> Game:
     )
 
 
+def game_of_options(options: tuple[str, ...]) -> Game:
+    """The game called by its size, `2x4`. ValueError for a size that there is not."""
+    rows, cols = options[0].split("x")
+    return game_of_size(int(rows), int(cols))
+
+
 def _rules(board: Board, name: str) -> Rules:
     found = bind([rules_kernel], {name: rules_kernel.bindings(board)})
     names = ("start", "side_to_move", "legal_actions", "play", "end_reason", "encode")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from analyse_runs import analysed, answered
 from changed_settings import self_play
+from every_game import EVERY_GAME
 
 from bench.random_games import random_game
 from engine.analysis.position import Analyst
@@ -19,7 +20,7 @@ from engine.analysis.requests import Request
 from engine.analysis.service import Service
 from engine.lines import CHUNK, CHUNKS_AHEAD, Input
 from engine.nets import load_net
-from games import GAME_NAMES, get_game
+from games import get_game
 from games.game_history import GameHistory, replay
 from runtime.aio import Stop
 from search.evaluator import LocalEvaluator
@@ -65,7 +66,7 @@ def direct(name: str, moves: list[str], simulations: int) -> dict[str, int]:
     return dict(zip(texts, result.visits.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("name", EVERY_GAME)
 def test_a_position_among_many_is_answered_as_a_search_of_its_own(name: str) -> None:
     """Visits, and the move and line that follow from them, do not depend on what else is in the batch."""
     lines = positions(name, 24)

@@ -6,13 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
+from every_game import EVERY_GAME
 from hands import NAME as HANDS
 from naive_games import NAIVE_NAMES, STONE_NAMES, naive_game
 from naive_sampler import naive_symmetry
 from playouts import bits, child_of, codes, features, legal, playouts, replay, scalars
 from twice import NAME as TWICE
 
-from games import GAME_NAMES, Game, get_game
+from games import Game, get_game
 from games.moved_features import move_features
 from games.movers import Movers
 from games.spec import PLY_CAP, outcome_for_first_player
@@ -20,7 +21,7 @@ from games.spec import PLY_CAP, outcome_for_first_player
 HISTORIES = (1, 3)
 
 
-@pytest.fixture(params=[*GAME_NAMES, TWICE, HANDS])
+@pytest.fixture(params=[*EVERY_GAME, TWICE, HANDS])
 def game(request: pytest.FixtureRequest) -> Game:
     return get_game(request.param)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import chess
 import numpy as np
 import pytest
+from every_game import EVERY_GAME
 from playouts import bits, features, legal, playouts, scalars
 from test_chess_perft import KNOWN
 
-from games import GAME_NAMES, get_game
+from games import get_game
 from games.game_history import GameHistory, replay
 
 CHESS = get_game("chess")
@@ -47,7 +48,7 @@ def test_a_position_and_its_mirror_are_the_same_to_the_network_but_for_the_colou
     assert set(lines[0].legal_actions().tolist()) == set(lines[1].legal_actions().tolist())
 
 
-@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("name", EVERY_GAME)
 def test_all_planes_stay_in_range_to_the_end_of_every_game(name: str) -> None:
     """Every ply of random games, the longest included; chess's counters are those of the rules."""
     game = get_game(name)
@@ -63,7 +64,7 @@ def test_all_planes_stay_in_range_to_the_end_of_every_game(name: str) -> None:
 
 def test_every_legal_action_of_every_game_is_an_index_of_the_policy_and_of_no_other_move() -> None:
     """Text of an action, read again, is that action: at every ply of a random game of each kind."""
-    for name in GAME_NAMES:
+    for name in EVERY_GAME:
         game = get_game(name)
         playout = playouts(name)[0]
         for n in range(1, len(playout.positions)):

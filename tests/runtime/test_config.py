@@ -175,6 +175,30 @@ def test_print_config_prints_a_file_that_gives_the_same_settings(
     assert tomllib.loads(to_toml(settings(*flags)))["self_play"]["search"]["simulations"] == 7
 
 
+@dataclass(frozen=True)
+class OfAGame:
+    """Settings of a command that plays."""
+
+    game: str = "go"
+    """Its name."""
+    board: str = ""
+    """Its size."""
+
+
+def test_the_size_of_the_board_becomes_part_of_the_games_name() -> None:
+    """So that nobody else need know of it; a game with one board refuses it, with exit code CONFIG."""
+
+    def of(*argv: str) -> OfAGame:
+        return load(OfAGame, list(argv), command="aztest", examples=EXAMPLES)
+
+    assert of("--board", "9") == OfAGame("go_9x9")
+    assert of("--game", "dots_and_boxes", "--board", "2x4") == OfAGame("dots_and_boxes_2x4")
+    assert of() == OfAGame()
+    with pytest.raises(Fatal, match="--board: chess has one board only") as caught:
+        of("--game", "chess", "--board", "9")
+    assert caught.value.code == Exit.CONFIG
+
+
 def test_children_do_not_inherit_settings() -> None:
     """They get theirs as flags; the place of the compile cache is no setting."""
     environment = {"AZ_WORKERS": "3", "AZ_JIT_CACHE": "/x", "PATH": "/bin"}

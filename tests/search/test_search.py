@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from changed_settings import self_play, varied
+from every_game import EVERY_GAME
 from leaf_by_leaf import HashEvaluator, searched
 from naive_mcts import NaiveSearch, hashed_evaluation, listed
 from twice import NAME as TWICE
 
-from games import GAME_NAMES, get_game
+from games import get_game
 from games.spec import PLY_CAP
 from protocol.settings import SelfPlaySettings
 from search.evaluator import LocalEvaluator
@@ -39,7 +40,7 @@ def make_tree(name: str, settings: SelfPlaySettings = QUIET, moves: str = "", st
 run = searched
 
 
-@pytest.mark.parametrize("name", [*GAME_NAMES, TWICE])
+@pytest.mark.parametrize("name", [*EVERY_GAME, TWICE])
 @pytest.mark.parametrize("fpu", ["reduction", "absolute"])
 def test_trees_equal_those_of_the_slow_twin_node_by_node(name, fpu):
     """Also in a game in which a player moves twice."""
@@ -53,7 +54,7 @@ def test_trees_equal_those_of_the_slow_twin_node_by_node(name, fpu):
         assert float(tree.state_of_search["root_value_sum"]) == float(twin.root_value_sum)
 
 
-@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("name", EVERY_GAME)
 def test_a_kept_subtree_adds_its_visits_and_changes_no_statistics(name):
     tree = make_tree(name)
     first = run(tree, HashEvaluator())
@@ -99,7 +100,7 @@ def test_a_forest_that_is_too_small_grows_without_changing_the_search():
     assert tight.forest.arrays.nodes.shape[1] > 3
 
 
-@pytest.mark.parametrize("name", GAME_NAMES)
+@pytest.mark.parametrize("name", EVERY_GAME)
 def test_a_network_that_knows_nothing_visits_every_legal_move(name):
     tree = make_tree(name)
     legal = tree.legal_actions()

@@ -1,0 +1,62 @@
+"""Area: a side has its stones, and the empty points from which only its stones are reached (Tromp-Taylor).
+
+All stones on the board count as alive.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from games.bits import count_ones
+from games.go.chains_kernel import BESIDE, POINTS, ROOM, WORDS, append, has, is_empty, list_nothing, listed
+from games.jit import kernel, signed
+from games.scratch import scratch_words
+from games.spec import State
+from games.stubs import Words
+
+NOBODY = -1
+
+
+@kernel
+def list_reached(state: State, side: int, scratch: Words) -> None:
+    """List the stones of `side` and all empty points that they reach, over empty points, into `scratch`
+    [ROOM]. Its first WORDS words hold them as bits."""
+    list_nothing(scratch)
+    count, at = 0, 0
+    for point in range(POINTS):
+        if has(state, side * WORDS, point):
+            count = append(scratch, count, point)
+    while at < count:
+        here = listed(scratch, at)
+        at += 1
+        for i in range(4):
+            near = BESIDE[here, i]
+            if near < 0:
+                break
+            if is_empty(state, near) and not has(scratch, 0, near):
+                count = append(scratch, count, near)
+
+
+@kernel
+def area_lead(state: State) -> int:
+    """Points of the first player's area less those of the second's."""
+    first, second = scratch_words(ROOM), scratch_words(ROOM)
+    list_reached(state, 0, first)
+    list_reached(state, 1, second)
+    points = 0
+    for word in range(WORDS):
+        points += signed(count_ones(first[word] & ~second[word]))
+        points -= signed(count_ones(second[word] & ~first[word]))
+    return points
+
+
+@kernel
+def find_owners(state: State, owners: npt.NDArray[np.int8]) -> None:
+    """Whose area each point belongs to, 0 or 1 or NOBODY, into `owners` [points]."""
+    first, second = scratch_words(ROOM), scratch_words(ROOM)
+    list_reached(state, 0, first)
+    list_reached(state, 1, second)
+    for point in range(POINTS):
+        is_first, is_second = has(first, 0, point), has(second, 0, point)
+        owners[point] = NOBODY if is_first == is_second else 0 if is_first else 1

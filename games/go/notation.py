@@ -1,0 +1,122 @@
+"""Go as text: GTP vertices, positions row by row, a board for a terminal.
+
+A position is its rows from the top, who moves, and how many passes came last: `.../.x./... o 0`. `x` is
+Black, the first player, `o` White, `.` an empty point, `,` an empty point that has had a stone. What superko
+forbids because of earlier positions is not part of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from games.go.board import Board
+from games.go.vertices import COLUMNS, action_of, vertex_of
+from games.spec import Notation, State
+
+STONES = "xo"
+EMPTY, EMPTIED = ".", ","
+MOST_PASSES = 2
+
+
+@dataclass(frozen=True)
+class Text:
+    """Text of one board and one set of rules."""
+
+    board: Board
+    kernels: Any
+    """`games.go.kernels.kernels_of`"""
+
+    def notation(self) -> Notation:
+        return Notation(self.state_from, self.text_of, self.move_of, self.action_from, self.render)
+
+    # ---- Positions ----------------------------------------------------------------------------
+
+    def rows(self, state: State) -> list[str]:
+        """The board as text, top row first."""
+        has, size, words = self.kernels.has, self.board.size, self.board.words
+
+        def letter(point: int) -> str:
+            for side, stone in enumerate(STONES):
+                if has(state, side * words, point):
+                    return stone
+            return EMPTIED if has(state, 2 * words, point) else EMPTY
+
+        return ["".join(letter(row * size + col) for col in range(size)) for row in reversed(range(size))]
+
+    def text_of(self, state: State) -> str:
+        mover, passed = self._turn(state)
+        return f"{'/'.join(self.rows(state))} {STONES[mover]} {passed}"
+
+    def _turn(self, state: State) -> tuple[int, int]:
+        return int(self.kernels.side_to_move(state)), int(self.kernels.passes(state))
+
+    def state_from(self, text: str) -> State:
+        """The state in `text`, an empty board for "". ValueError says what is wrong with it."""
+        if not text:
+            return self.state_of("." * self.board.points, 0, 0)
+        board, mover, passed = (*text.split(), "", "", "")[:3]
+        lines, size = board.split("/"), self.board.size
+        passed = passed or "0"
+        if len(text.split()) > 3 or [len(line) for line in lines] != [size] * size or mover not in {*STONES}:
+            raise ValueError(
+                f"{text!r} is no position of {size} x {size}: write {size} rows of {size} from the top, who "
+                f"moves, and the passes that came last, as in '{'/'.join(['.' * size] * size)} x 0'"
+            )
+        if passed not in {"0", "1", "2"}:
+            raise ValueError(f"{passed!r} passes came last: write 0, 1 or 2")
+        strange = set(board) - {*STONES, EMPTY, EMPTIED, "/"}
+        if strange:
+            raise ValueError(f"{min(strange)!r} is none of '{STONES}{EMPTY}{EMPTIED}'")
+        return self.state_of("".join(reversed(lines)), STONES.index(mover), int(passed))
+
+    def state_of(self, letters: str, mover: int, passed: int = 0) -> State:
+        """The position with a letter for each point, in the order of points. ValueError if a chain has no
+        liberty."""
+        board = self.board
+        stones = [[point for point, seen in enumerate(letters) if seen == stone] for stone in STONES]
+        used = [point for point, seen in enumerate(letters) if seen != EMPTY]
+        key = np.bitwise_xor.reduce([board.keys[side, p] for side in (0, 1) for p in stones[side]] or [0])
+        words = [*map(board.words_of, (*stones, used)), [key, mover + 2 * passed]]
+        state: State = np.concatenate([np.asarray(part, np.uint64) for part in words])
+        self._check_liberties(state, stones)
+        return state
+
+    def _check_liberties(self, state: State, stones: list[list[int]]) -> None:
+        for side, points in enumerate(stones):
+            for point in points:
+                scratch = np.zeros(self.board.words + self.board.points, np.uint64)
+                if self.kernels.list_if_dead(state, side, point, point, scratch, 0):
+                    vertex = vertex_of(self.board.size, point)
+                    raise ValueError(
+                        f"the {STONES[side]} at {vertex} has no liberty: it would be off the board"
+                    )
+
+    # ---- Moves --------------------------------------------------------------------------------
+
+    def move_of(self, _state: State, action: int) -> str:
+        return vertex_of(self.board.size, action)
+
+    def action_from(self, state: State, text: str) -> int:
+        """The action that a vertex names. ValueError if it is not legal there, whatever the history."""
+        action, legal = action_of(self.board.size, text), np.zeros(self.board.points + 1, np.uint16)
+        count = self.kernels.legal_actions(state.reshape(1, -1), 1, legal)
+        if action not in legal[:count]:
+            why = "a stone is there" if not self._is_empty(state, action) else "that is suicide"
+            raise ValueError(f"{text.strip()} cannot be played here: {why}")
+        return action
+
+    def _is_empty(self, state: State, point: int) -> bool:
+        return bool(self.kernels.is_empty(state, point))
+
+    def render(self, state: State) -> str:
+        """The board with the names of rows and columns, who is to move, and the score as it stands."""
+        names = "   " + " ".join(COLUMNS[: self.board.size])
+        lines = [
+            f"{self.board.size - place:2} {' '.join(row.replace(EMPTIED, EMPTY))}"
+            for place, row in enumerate(self.rows(state))
+        ]
+        mover, _ = self._turn(state)
+        return "\n".join([*lines, names, f"{STONES[mover]} to move, x is {self.kernels.lead(state) / 2:+g}"])

@@ -1,0 +1,184 @@
+"""Go: counts of sequences and positions known from elsewhere, and games against the twin."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive_go import NaiveGo
+from playouts import bits, features, legal, scalars
+from scaled_examples import scaled
+
+from games import get_game
+from games.bits import ONE, ZERO
+from games.go import GoRules, game_of
+from games.go.kernels import kernels_of, owners_of
+from games.jit import jit
+from games.go.perft import perft
+from games.spec import Game
+
+PERFT = {
+    "go_2x2": (5, 21, 68, 156, 316, 604, 1088),
+    "go_2x2_situational": (5, 21, 68, 180, 428, 860, 1704),
+    "go_3x3": (10, 91, 738, 5281, 33384, 180768),
+    "go_4x4": (17, 273, 4112, 57984),
+    "go_5x5": (26, 651, 15650, 361041),
+    "go_5x5_situational": (26, 651, 15650, 361233),
+}
+"""Sequences of 1, 2, ... moves: two passes end a game, suicide is allowed."""
+LEGAL_POSITIONS = {2: 57, 3: 12675}
+"""Boards without a chain that has no liberty (Tromp and Farneback, 2006); 1 x 1 is no game here."""
+list_if_dead = kernels_of(GoRules(4)).list_if_dead
+VARIANTS = (
+    GoRules(2),
+    GoRules(3, komi=1, superko="situational"),
+    GoRules(4, komi=0.5, suicide=False),
+    GoRules(5, superko="situational", suicide=False),
+    GoRules(9, komi=-3),
+)
+
+
+@pytest.mark.parametrize("name", PERFT)
+def test_sequences_of_moves_are_as_many_as_known(name: str) -> None:
+    """All depths, from the empty board."""
+    game = get_game(name)
+    start = game.notation.state_from_text("")
+    counts = [perft(game, start, depth) for depth in range(1, len(PERFT[name]) + 1)]
+    assert counts == [*PERFT[name]]
+
+
+@pytest.mark.parametrize("size", LEGAL_POSITIONS)
+def test_legal_boards_are_as_many_as_known(size: int) -> None:
+    """The notation reads these boards and no others."""
+    game, found = game_of(GoRules(size)), 0
+    for letters in itertools.product(".xo", repeat=size * size):
+        rows = ["".join(letters[row * size : (row + 1) * size]) for row in range(size)]
+        try:
+            game.notation.state_from_text(f"{'/'.join(rows)} x")
+        except ValueError:
+            continue
+        found += 1
+    assert found == LEGAL_POSITIONS[size]
+
+
+@jit
+def is_legal_board(state: np.ndarray, scratch: np.ndarray) -> bool:
+    """Whether all stones on 16 points have liberties."""
+    for point in range(16):
+        for side in range(2):
+            scratch[0] = ZERO
+            stone = (state[side] >> np.uint64(point)) & ONE != ZERO
+            if stone and list_if_dead(state, side, point, point, scratch, 0) > 0:
+                return False
+    return True
+
+
+@jit
+def count_boards(state: np.ndarray, scratch: np.ndarray) -> int:
+    """Boards of 16 points without a chain that has no liberty. state  [state_words] and scratch: zeros"""
+    found = 0
+    for number in range(3**16):
+        rest = number
+        state[0], state[1] = ZERO, ZERO
+        for point in range(16):
+            if rest % 3 > 0:
+                state[rest % 3 - 1] |= ONE << np.uint64(point)
+            rest //= 3
+        first, second = state[0] & (ZERO - state[0]), state[1] & (ZERO - state[1])
+        if second != ZERO and (first == ZERO or second < first):
+            continue  # the same board in the other colours counts for it
+        found += (1 if number == 0 else 2) * is_legal_board(state, scratch)
+    return found
+
+
+def test_legal_boards_of_4x4_are_as_many_as_known() -> None:
+    """Among all 43 million, chains are walked by the compiled code."""
+    assert count_boards(np.zeros(5, np.uint64), np.zeros(17, np.uint64)) == 24_318_165
+
+
+def random_game(game: Game, rng: random.Random, plies: int, pass_share: float) -> list[int]:
+    """Moves of a game that passes seldom, so that stones are taken and points fought for."""
+    positions, moves = np.zeros((plies + 1, game.state_words), np.uint64), list[int]()
+    while len(moves) < plies:
+        choices = legal(game, positions, len(moves) + 1)
+        if game.rules.end_reason(positions, len(moves) + 1, len(choices), False):
+            break
+        stones = choices[:-1]
+        moves.append(rng.choice(stones) if stones and rng.random() >= pass_share else choices[-1])
+        game.rules.play(positions[len(moves) - 1], moves[-1], positions[len(moves)])
+    return moves
+
+
+@pytest.mark.parametrize("rules", VARIANTS, ids=lambda rules: rules.name)
+def test_random_games_go_as_in_the_naive_twin(rules: GoRules) -> None:
+    """Legal moves, mover, score, features and end agree at every ply, under all rules."""
+    game, rng = game_of(rules), random.Random(rules.name)
+    for _ in range(8 if rules.size < 9 else 1):
+        twin = NaiveGo(rules.size, rules.komi, rules.superko == "situational", rules.suicide)
+        moves = random_game(game, rng, game.max_plies, 0.02)
+        positions = np.zeros((len(moves) + 1, game.state_words), np.uint64)
+        for n, move in enumerate([*moves, None], start=1):
+            assert legal(game, positions, n) == twin.legal()
+            assert game.rules.side_to_move(positions[n - 1]) == twin.mover
+            assert game.score is not None
+            assert game.score(positions[n - 1]) == twin.score()
+            words = features(game, positions, n, 3, fill=2**64 - 1)
+            assert bits(game, words, 3).tolist() == twin.planes(3)
+            assert scalars(game, words, 3).tolist() == twin.scalars()
+            reason, end = game.rules.end_reason(positions, n, 1, False), twin.end()
+            assert (reason and game.reason_name(reason)) == (end[0] if end else 0)
+            if move is not None:
+                game.rules.play(positions[n - 1], move, positions[n])
+                twin.play(move)
+
+
+def test_a_game_on_19x19_goes_as_in_the_naive_twin() -> None:
+    """Its boards fill six words: the stones agree at every ply of a game, legal moves at some."""
+    game, twin = get_game("go"), NaiveGo(19)
+    moves = random_game(game, random.Random(19), 500, 0.0)
+    positions = np.zeros((len(moves) + 1, game.state_words), np.uint64)
+    for n, move in enumerate(moves, start=1):
+        assert bits(game, features(game, positions, n, 1), 1).tolist() == twin.planes(1)
+        if n % 200 == 0:
+            assert legal(game, positions, n) == twin.legal()
+        game.rules.play(positions[n - 1], move, positions[n])
+        twin.play(move)
+    assert sum(len(board) for board in twin.boards[-1:]) < len(moves)
+
+
+@settings(max_examples=scaled(60))
+@given(st.sampled_from([2, 5, 9, 19]), st.data())
+def test_area_scores_are_those_of_an_independent_flood_fill(size: int, data: st.DataObject) -> None:
+    """Of any board, with stones that have liberties or not: owners of points and their sum."""
+    rules = GoRules(size, komi=0)
+    game, twin = game_of(rules), NaiveGo(size, komi=0)
+    seen = data.draw(st.lists(st.sampled_from([None, None, 0, 1]), min_size=size**2, max_size=size**2))
+    twin.boards[-1] = {
+        point: side for point, side in zip(twin.points(), seen, strict=True) if side is not None
+    }
+    state, words = np.zeros(game.state_words, np.uint64), (size * size + 63) // 64
+    for number, side in enumerate(seen):
+        if side is not None:
+            state[side * words + number // 64] |= np.uint64(1 << number % 64)
+    reached = [twin.reached(side) for side in (0, 1)]
+    owners = [
+        -1 if (point in reached[0]) == (point in reached[1]) else 0 if point in reached[0] else 1
+        for point in twin.points()
+    ]
+    assert owners_of(rules, state).tolist() == owners
+    assert game.score is not None
+    assert game.score(state) == twin.score() == owners.count(0) - owners.count(1)
+
+
+@pytest.mark.parametrize(("name", "cap"), [("go_2x2", 64), ("go_3x3", 64), ("go_4x4", 32), ("go", 722)])
+def test_the_cap_on_plies_counts_the_board_as_it_stands(name: str, cap: int) -> None:
+    """There is a winner then, and no draw by the cap."""
+    game = get_game(name)
+    positions = np.zeros((cap + 1, game.state_words), np.uint64)
+    assert game.max_plies == cap
+    assert game.rules.end_reason(positions, cap, 1, False) == 0
+    assert game.reason_name(game.rules.end_reason(positions, cap + 1, 1, False)) == "fewer_points"
