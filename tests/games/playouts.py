@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -111,8 +112,8 @@ def packed_shares(block: PackedScalars, words: list[int]) -> list[float]:
 
 @functools.cache
 def playouts(name: str) -> tuple[Playout, ...]:
-    """The same random games each time."""
-    game, rng = get_game(name), random.Random(f"playouts of {name}")
+    """The same random games each time, whatever hash of its file a game of tests has in its name."""
+    game, rng = get_game(name), random.Random("playouts of " + re.sub("_[0-9a-f]{8}$", "", name))
     return tuple(_playout(game, rng) for _ in range(GAMES_EACH))
 
 
