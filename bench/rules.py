@@ -1,22 +1,24 @@
-"""Chess rules: perft against the published counts, what a call costs, jitted and from Python.
+"""Rules of chess and shogi: perft against the published counts, what a call costs, jitted and from Python.
 
 One thread that never waits, so times are CPU times: a machine busy with something else does not change them.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 
-from games.chess import GAME
-from games.chess.movegen import MAX_LEGAL
-from games.chess.notation import START_FEN
-from games.chess.perft import perft
-from games.spec import Positions
+from games import get_game
+from games.chess.fen import START_FEN, state_from_fen
+from games.jit import bind, kernel
+from games.perft import perft
+from games.shogi.sfen import unchecked_state
+from games.spec import Game, Positions, State
+from games.stubs import Actions, Words, bindings, encode, end_reason, legal_actions, play
 
 PERFT = (
     ("start", START_FEN, 5, 4_865_609),
@@ -26,128 +28,145 @@ PERFT = (
 )
 """Positions and counts as collected by the chess programming community: name, FEN, depth, leaves."""
 
-_RULES = GAME.rules
-_legal_actions, _play, _encode, _end_reason = (
-    _RULES.legal_actions,
-    _RULES.play,
-    _RULES.encode,
-    _RULES.end_reason,
+SHOGI_PERFT = (
+    ("start", "", 5, 19_861_490),
+    ("most moves", "R8/2K1S1SSk/4B4/9/9/9/9/9/1L1L1L3 b RBGSNLP3g3n17p 1", 3, 53_393_368),
+    ("middle game", "l6nl/5+P1gk/2np1S3/p1p4Pp/3P2Sp1/1PPb2P1P/P5GS1/R8/LN4bKL w RGgsn5p 1", 3, 4_809_015),
+    ("drop-mate", "7lk/9/8S/9/9/9/9/7L1/8K b P 1", 4, 167_089),
+    ("pins", "7k1/9/9/9/l2s5/6snb/9/9/8K b 2G 1", 3, 201_658),
+    ("promoted", "k+n7/sg7/9/9/9/9/+r5K1g/7L1/2LN1R1+Bb b RBGSNLP 1", 3, 414_441),
+    ("in hand", "9/9/9/3k5/9/5K3/9/9/9 b RB2G2S2N2L9Prb2g2s2n2l9p 1", 2, 248_257),
 )
+"""The same from authors of shogi programs, SFEN. The sixth has three rooks, which no game can have."""
+
 GAMES, PLIES, REPEATS = 16, 96, 30
 
 
 def run() -> dict[str, float | int]:
-    """Check the four perft counts, time the rules. AssertionError if a count is off."""
-    nodes_per_s = _run_perft()
-    games = _random_games(np.random.default_rng(1))
-    figures: dict[str, float | int] = {"perft_nodes_per_s": round(nodes_per_s)}
-    figures |= _time_jitted(games)
-    figures |= _time_calls(games[0])
+    """Check all perft counts, time the rules. AssertionError if a count is off."""
+    figures: dict[str, float | int] = {}
+    for name, prefix, read, rows in (
+        ("chess", "", state_from_fen, PERFT),
+        ("shogi", "shogi_", unchecked_state, SHOGI_PERFT),
+    ):
+        game = get_game(name)
+        games = _random_games(game, np.random.default_rng(1))
+        found: dict[str, float | int] = {"perft_nodes_per_s": round(_run_perft(game, read, rows))}
+        found |= _time_jitted(game, games) | _time_calls(game, games[0])
+        figures |= {f"{prefix}{key}": value for key, value in found.items()}
     for name, figure in figures.items():
-        print(f"{name:32} {figure:>14,}")
+        print(f"{name:38} {figure:>14,}")
     return figures
 
 
-def _run_perft() -> float:
-    perft(GAME.notation.state_from_text(""), 2)
+def _run_perft(
+    game: Game, read: Callable[[str], State], rows: tuple[tuple[str, str, int, int], ...]
+) -> float:
+    perft(game, game.notation.state_from_text(""), 2)
     nodes, seconds = 0, 0.0
-    for name, fen, depth, expected in PERFT:
-        state = GAME.notation.state_from_text(fen)
+    for name, text, depth, expected in rows:
+        state = read(text)
         began = time.process_time()
-        found = perft(state, depth)
+        found = perft(game, state, depth)
         took = time.process_time() - began
-        print(f"perft {name:14} depth {depth}: {found:>12,}  {found / took / 1e6:6.0f} M nodes/s")
+        rate = found / took / 1e6
+        print(f"perft {game.name} {name:14} depth {depth}: {found:>12,}  {rate:6.0f} M nodes/s")
         if found != expected:
             raise AssertionError(f"perft {name} at depth {depth}: {found}, published {expected}")
         nodes, seconds = nodes + found, seconds + took
     return nodes / seconds
 
 
-def _random_games(rng: np.random.Generator) -> Positions:
+def _random_games(game: Game, rng: np.random.Generator) -> Positions:
     """Random games of full length, uint64[GAMES, PLIES, words]; a game that ends early is played anew."""
-    games = np.zeros((GAMES, PLIES, GAME.state_words), dtype=np.uint64)
-    actions = np.zeros(MAX_LEGAL, dtype=np.uint16)
+    rules, games = game.rules, np.zeros((GAMES, PLIES, game.state_words), dtype=np.uint64)
+    actions = np.zeros(game.max_legal, dtype=np.uint16)
     for positions in games:
         n = 0
         while n < PLIES:
             if n == 0:
-                _RULES.start(positions[0])
+                rules.start(positions[0])
                 n = 1
-            count = _legal_actions(positions, n, actions)
-            if _end_reason(positions, n, count, False):
+            count = rules.legal_actions(positions, n, actions)
+            if rules.end_reason(positions, n, count, False):
                 n = 0
                 continue
-            _play(positions[n - 1], int(actions[rng.integers(count)]), positions[n])
+            rules.play(positions[n - 1], int(actions[rng.integers(count)]), positions[n])
             n += 1
     return games
 
 
-def _time_jitted(games: Positions) -> dict[str, float | int]:
+def _time_jitted(game: Game, games: Positions) -> dict[str, float | int]:
     """Nanoseconds a call inside jitted code, over all positions of the random games."""
-    kernels: dict[str, Callable[..., Any]] = {
-        "legal_actions_ns": _loop_legal,
-        "play_ns": _loop_play,
-        "end_reason_in_search_ns": _loop_end,
-        "encode_8_ns": _loop_encode,
+    kernels = bind([sys.modules[__name__]], {game.name: bindings(game)})
+    actions, child = np.zeros(game.max_legal, np.uint16), np.zeros(game.state_words, np.uint64)
+    loops: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+        "legal_actions_ns": (kernels.loop_legal, (actions,)),
+        "play_ns": (kernels.loop_play, (actions, child)),
+        "end_reason_in_search_ns": (kernels.loop_end, ()),
+        "encode_8_ns": (kernels.loop_encode, (np.zeros(game.feature_words(8), np.uint64),)),
     }
     figures: dict[str, float | int] = {}
-    for name, kernel in kernels.items():
-        loop = numba.njit(kernel)
-        loop(games, 1)
+    for name, (loop, scratch) in loops.items():
+        loop(games, 1, *scratch)
         began = time.process_time()
-        loop(games, REPEATS)
+        loop(games, REPEATS, *scratch)
         calls = GAMES * (PLIES - 8) * REPEATS
         figures[name] = round((time.process_time() - began) / calls * 1e9, 1)
     return figures
 
 
-def _loop_legal(games: Positions, repeats: int) -> int:
-    actions, total = np.zeros(MAX_LEGAL, np.uint16), 0
-    for _ in range(repeats):
-        for positions in games:
-            for n in range(9, PLIES + 1):
-                total += _legal_actions(positions, n, actions)
-    return total
-
-
-def _loop_play(games: Positions, repeats: int) -> int:
-    actions, child, total = np.zeros(MAX_LEGAL, np.uint16), np.zeros(9, np.uint64), 0
-    for positions in games:
-        for n in range(9, PLIES + 1):
-            count = _legal_actions(positions, n, actions)
-            for turn in range(repeats):
-                _play(positions[n - 1], actions[turn % count], child)
-                total += int(child[8] & np.uint64(1))
-    return total
-
-
-def _loop_end(games: Positions, repeats: int) -> int:
+@kernel
+def loop_legal(games: Positions, repeats: int, actions: Actions) -> int:
     total = 0
     for _ in range(repeats):
         for positions in games:
             for n in range(9, PLIES + 1):
-                total += _end_reason(positions, n, 20, True)
+                total += legal_actions(positions, n, actions)
     return total
 
 
-def _loop_encode(games: Positions, repeats: int) -> int:
-    words = np.zeros(8 * 14 + 7, np.uint64)
+@kernel
+def loop_play(games: Positions, repeats: int, actions: Actions, child: State) -> int:
+    total = 0
+    for positions in games:
+        for n in range(9, PLIES + 1):
+            count = legal_actions(positions, n, actions)
+            for turn in range(repeats):
+                play(positions[n - 1], actions[turn % count], child)
+                total += int(child[0] & np.uint64(1))
+    return total
+
+
+@kernel
+def loop_end(games: Positions, repeats: int) -> int:
+    total = 0
     for _ in range(repeats):
         for positions in games:
             for n in range(9, PLIES + 1):
-                _encode(positions, n, 8, words)
+                total += end_reason(positions, n, 20, True)
+    return total
+
+
+@kernel
+def loop_encode(games: Positions, repeats: int, words: Words) -> int:
+    for _ in range(repeats):
+        for positions in games:
+            for n in range(9, PLIES + 1):
+                encode(positions, n, 8, words)
     return int(words[0])
 
 
-def _time_calls(positions: Positions) -> dict[str, float | int]:
+def _time_calls(game: Game, positions: Positions) -> dict[str, float | int]:
     """Nanoseconds a call when Python calls each rule by itself."""
-    actions, words = np.zeros(MAX_LEGAL, dtype=np.uint16), np.zeros(GAME.feature_words(8), dtype=np.uint64)
-    _legal_actions(positions, PLIES, actions)
-    parent, child, action = positions[PLIES - 1], np.zeros(GAME.state_words, dtype=np.uint64), int(actions[0])
+    rules = game.rules
+    actions, words = np.zeros(game.max_legal, np.uint16), np.zeros(game.feature_words(8), np.uint64)
+    rules.legal_actions(positions, PLIES, actions)
+    parent, child, action = positions[PLIES - 1], np.zeros(game.state_words, np.uint64), int(actions[0])
     calls: dict[str, Callable[[], Any]] = {
-        "legal_actions_from_python_ns": lambda: _legal_actions(positions, PLIES, actions),
-        "play_from_python_ns": lambda: _play(parent, action, child),
-        "encode_8_from_python_ns": lambda: _encode(positions, PLIES, 8, words),
+        "legal_actions_from_python_ns": lambda: rules.legal_actions(positions, PLIES, actions),
+        "play_from_python_ns": lambda: rules.play(parent, action, child),
+        "encode_8_from_python_ns": lambda: rules.encode(positions, PLIES, 8, words),
     }
     figures: dict[str, float | int] = {}
     for name, call in calls.items():

@@ -54,6 +54,16 @@ def reverse_bytes(_typingctx: Any, bits: Any) -> Any:
 
 
 @intrinsic
+def reverse_bits(_typingctx: Any, bits: Any) -> Any:
+    """The 64 bits in the opposite order: bit i becomes bit 63 - i."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        return builder.bitreverse(args[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+@intrinsic
 def float_as_word(_typingctx: Any, number: Any) -> Any:
     """The bits of a float32 in the low half of a word: how a scalar plane is packed."""
 

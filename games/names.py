@@ -14,6 +14,7 @@ GAME_MODULES = {
     "chess": "games.chess",
     "dots_and_boxes": "games.dots_and_boxes",
     "go": "games.go",
+    "shogi": "games.shogi",
 }
 
 GAME_NAMES = tuple(GAME_MODULES)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bench.rules import PERFT
+from games.chess import GAME
 from games.chess.fen import START_FEN, state_from_fen
-from games.chess.perft import perft
+from games.perft import perft
 
 KNOWN = [
     (START_FEN, (20, 400, 8902, 197281)),
@@ -39,19 +40,19 @@ TRICKY = [
 @pytest.mark.parametrize(("fen", "counts"), KNOWN)
 def test_perft_of_known_positions_is_exact(fen: str, counts: tuple[int, ...]) -> None:
     state = state_from_fen(fen)
-    assert tuple(perft(state, depth) for depth in range(1, len(counts) + 1)) == counts
+    assert tuple(perft(GAME, state, depth) for depth in range(1, len(counts) + 1)) == counts
 
 
 @pytest.mark.parametrize(("what", "fen", "depth", "count"), TRICKY)
 def test_perft_is_exact_where_generators_go_wrong(what: str, fen: str, depth: int, count: int) -> None:
-    assert perft(state_from_fen(fen), depth) == count, what
+    assert perft(GAME, state_from_fen(fen), depth) == count, what
 
 
 @pytest.mark.parametrize(("name", "fen", "depth", "count"), PERFT)
 def test_perft_to_full_depth_is_exact(name: str, fen: str, depth: int, count: int) -> None:
-    assert perft(state_from_fen(fen), depth) == count, name
+    assert perft(GAME, state_from_fen(fen), depth) == count, name
 
 
 def test_perft_refuses_a_depth_below_one() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        perft(state_from_fen(""), 0)
+        perft(GAME, state_from_fen(""), 0)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import numpy.typing as npt
 
-from games.chess.layout import STATE_WORDS
-from games.chess.movegen import MAX_LEGAL, legal_actions
-from games.chess.play import play
-from games.jit import jit
-from games.spec import Positions, State
+from games.jit import bind, kernel
+from games.spec import Game, Positions, State
+from games.stubs import bindings, legal_actions, play
 
 
-@jit
-def _count(
+@kernel
+def count_leaves(
     positions: Positions, actions: npt.NDArray[np.uint16], left: npt.NDArray[np.int64], depth: int
 ) -> int:
     """Depth-first over a stack of `depth` positions; the last level is counted, not played.
@@ -39,11 +39,15 @@ def _count(
     return nodes
 
 
-def perft(state: State, depth: int) -> int:
-    """Number of leaves of the tree of legal moves `depth` >= 1 half-moves deep."""
+def perft(game: Game, state: State, depth: int) -> int:
+    """Number of leaves of the tree of legal moves `depth` >= 1 half-moves deep.
+
+    Only the lack of legal moves ends a game here: repetitions and counters do not.
+    """
     if depth < 1:
         raise ValueError(f"perft depth must be at least 1, not {depth}")
-    positions = np.zeros((depth, STATE_WORDS), dtype=np.uint64)
+    positions = np.zeros((depth, game.state_words), dtype=np.uint64)
     positions[0] = state
-    actions = np.zeros((depth, MAX_LEGAL), dtype=np.uint16)
-    return int(_count(positions, actions, np.zeros(depth, dtype=np.int64), depth))
+    actions = np.zeros((depth, game.max_legal), dtype=np.uint16)
+    count = bind([sys.modules[__name__]], {game.name: bindings(game)}).count_leaves
+    return int(count(positions, actions, np.zeros(depth, dtype=np.int64), depth))

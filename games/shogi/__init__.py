@@ -1,0 +1,50 @@
+"""Shogi: eleven words a position, AlphaZero's 362 input planes and 11,259 moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from games.shogi.actions import ACTIONS, PLANES
+from games.shogi.encoding import CODED_CELLS, HANDS_AND_REPETITIONS, SIDE_AND_PLIES, encode
+from games.shogi.ends import END_REASONS, end_reason, end_reason_with_declaration
+from games.shogi.layout import STATE_WORDS, side_to_move, start
+from games.shogi.movegen import MAX_LEGAL, legal_actions
+from games.shogi.notation import NOTATION
+from games.shogi.play import play
+from games.spec import Game, Rules
+
+GAME = Game(
+    name="shogi",
+    rows=9,
+    cols=9,
+    actions=ACTIONS,
+    policy_planes=PLANES,
+    state_words=STATE_WORDS,
+    max_legal=MAX_LEGAL,
+    mean_legal=80.0,
+    dirichlet_alpha=0.15,
+    max_plies=512,
+    planes_per_position=0,
+    scalar_planes=0,
+    coded_cells=CODED_CELLS,
+    scalars_per_position=HANDS_AND_REPETITIONS,
+    scalars_once=SIDE_AND_PLIES,
+    history=8,
+    end_reasons=END_REASONS,
+    rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode),
+    notation=NOTATION,
+)
+
+WITH_DECLARATION = replace(
+    GAME,
+    name="shogi_declaration",
+    rules=replace(GAME.rules, end_reason=end_reason_with_declaration),
+)
+"""The same with the 27-point rule: a side that may declare that it has won, does."""
+
+
+def game_of_options(options: tuple[str, ...]) -> Game:
+    """The game called by its options, of which there is one, `declaration`. ValueError for others."""
+    if options != ("declaration",):
+        raise ValueError(f"shogi has the option 'declaration' and no other, not {'_'.join(options)!r}")
+    return WITH_DECLARATION

@@ -1,0 +1,162 @@
+"""How a shogi game ends: no legal move, fourfold repetition, perpetual check, declaration.
+
+A position that stands on the board for the fourth time (the same board, hands and side to move) ends the
+game. If from its first occurrence on every move of one side gave check, that side loses; if that is true of
+both sides or of neither, the game is drawn. The fourth occurrence may come after a move of either side.
+
+By declaration (the 27-point rule, a setting) the side to move wins when its king stands in the promotion
+zone and not in check, ten other pieces of its own stand there too, and these and its hand make 28 points
+for Black or 27 for White: five for each rook and bishop, promoted or not, one for any other piece.
+"""
+
+from __future__ import annotations
+
+from games.bits import ONE, ZERO, count_ones
+from games.jit import jit
+from games.shogi.attacks import DOWN, UP, attackers_of
+from games.shogi.boards import ZONE, Board, lowest, overlap, some, union
+from games.shogi.layout import (
+    BISHOP,
+    PAWN,
+    ROOK,
+    SAME_POSITION_MASK,
+    hand_of,
+    in_hand,
+    kinds_seen,
+    men_of,
+    occupied_of,
+    sides_seen,
+)
+from games.spec import EndReason, Positions, State
+
+END_REASONS = (
+    EndReason("ongoing", 0),
+    EndReason("mate", -1),
+    EndReason("repetition", 0),
+    EndReason("perpetual_check_given", -1),
+    EndReason("perpetual_check_suffered", 1),
+    EndReason("declaration", 1),
+)
+MATE, REPETITION, PERPETUAL_CHECK_GIVEN, PERPETUAL_CHECK_SUFFERED, DECLARATION = range(1, 6)
+
+OCCURRENCES = 4
+"""Of a position, the last of which ends the game."""
+DECLARATION_PIECES = 10
+DECLARATION_POINTS = 28
+"""Of Black; White needs one less."""
+_FOUR = 4
+
+
+@jit
+def in_check(state: State) -> bool:
+    """Whether the king of the side to move is attacked."""
+    side = state[10] & ONE
+    kinds = kinds_seen(state, ZERO)
+    occupied = occupied_of(kinds)
+    black, white = sides_seen(state, occupied, ZERO)
+    own, foe = (white, black) if side else (black, white)
+    king = lowest(overlap(men_of(kinds, own).king, own))
+    return some(attackers_of(king, men_of(kinds, foe), occupied, UP if side else DOWN))
+
+
+@jit
+def same_position(first: State, second: State) -> bool:
+    """Same pieces on the same squares, same hands, same side to move.
+
+    White's squares come first: between two positions of a game they nearly always differ.
+    """
+    if first[8] != second[8] or first[9] != second[9]:
+        return False
+    different = (first[10] ^ second[10]) & SAME_POSITION_MASK
+    for word in range(8):
+        different |= first[word] ^ second[word]
+    return different == ZERO
+
+
+@jit
+def occurrence_before(positions: Positions, last: int, before: int) -> int:
+    """The newest position before `before` that is the position `last`, -1 if there is none.
+
+    All of the game is looked at: captures are undone by drops. `before - last` is even.
+    """
+    earlier = before - 2
+    while earlier >= 0:
+        if same_position(positions[earlier], positions[last]):
+            return earlier
+        earlier -= 2  # with the same side to move
+    return -1
+
+
+@jit
+def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
+    """How often the position `positions[n - 1]` stood on the line before; stops counting at `enough`."""
+    found, at = 0, occurrence_before(positions, n - 1, n - 1)
+    while at >= 0:
+        found += 1
+        at = occurrence_before(positions, n - 1, at) if found < enough else -1
+    return found
+
+
+@jit
+def _always_in_check(positions: Positions, last: int, first: int) -> bool:
+    """Whether the side to move is in check at `last`, `last - 2` and so on, `first` not included."""
+    while last > first:
+        if not in_check(positions[last]):
+            return False
+        last -= 2
+    return True
+
+
+@jit
+def _repetition(positions: Positions, n: int, enough: int) -> int:
+    """`ONGOING`, or how the game ends when the last position has `enough` earlier occurrences."""
+    found, first, at = 0, n - 1, occurrence_before(positions, n - 1, n - 1)
+    while at >= 0:
+        found, first = found + 1, at
+        at = occurrence_before(positions, n - 1, at) if found < OCCURRENCES - 1 else -1
+    if found < enough:
+        return 0
+    suffered = _always_in_check(positions, n - 1, first)
+    given = _always_in_check(positions, n - 2, first)
+    if given == suffered:
+        return REPETITION
+    return PERPETUAL_CHECK_GIVEN if given else PERPETUAL_CHECK_SUFFERED
+
+
+@jit
+def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+    """`ONGOING` or why the game is over (see `games.spec`); in a search the second occurrence ends it."""
+    if legal_count == 0:
+        return MATE
+    return _repetition(positions, n, 1 if in_search else OCCURRENCES - 1)
+
+
+@jit
+def _squares_in(board: Board) -> int:
+    return int(count_ones(board[0]) + count_ones(board[1]))
+
+
+@jit
+def can_declare(state: State) -> bool:
+    """Whether the side to move may declare that it has won."""
+    side = state[10] & ONE
+    kinds = kinds_seen(state, side)
+    own, _ = sides_seen(state, occupied_of(kinds), side)
+    inside = men_of(kinds, overlap(own, ZONE))
+    pieces = _squares_in(overlap(own, ZONE)) - 1
+    if not some(inside.king) or pieces < DECLARATION_PIECES or in_check(state):
+        return False
+    points = pieces + _FOUR * _squares_in(union(inside.diagonal, inside.straight))
+    hand = hand_of(state, side)
+    for kind in range(PAWN, ROOK + 1):
+        points += int(in_hand(hand, kind)) * (5 if kind >= BISHOP else 1)
+    return points >= DECLARATION_POINTS - int(side)
+
+
+@jit
+def end_reason_with_declaration(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+    """As `end_reason`; and the side to move declares that it has won as soon as it may."""
+    reason = end_reason(positions, n, legal_count, in_search)
+    if reason == 0 and can_declare(positions[n - 1]):
+        return DECLARATION
+    return reason

@@ -1,0 +1,93 @@
+"""Policy indices of shogi moves against AlphaZero's scheme written out plainly."""
+
+from __future__ import annotations
+
+import itertools
+
+import cshogi
+import pytest
+from naive_shogi import DROPS, PIECES, plain_action
+
+from bench.rules import SHOGI_PERFT
+from games.shogi import GAME
+from games.shogi.notation import legal_list
+from games.shogi.sfen import unchecked_state
+
+SFENS = [sfen or cshogi.STARTING_SFEN for _, sfen, _, _ in SHOGI_PERFT]
+KINGS = [((1, 9), (9, 8)), ((4, 8), (7, 9)), ((3, 3), (8, 4)), ((9, 2), (2, 7))]
+"""Squares of both, so different that each line is free of them in some position."""
+SQUARES = [(file, rank) for file in range(1, 10) for rank in range(1, 10)]
+
+
+def sfen_of(board: dict[tuple[int, int], str], hand: str) -> str:
+    """An SFEN in which Black is to move."""
+    rows = ["".join(board.get((file, rank), "1") for file in range(9, 0, -1)) for rank in range(1, 10)]
+    return f"{'/'.join(rows)} b {hand} 1"
+
+
+@pytest.mark.parametrize("sfen", SFENS)
+def test_every_legal_move_has_the_index_of_the_published_scheme(sfen: str) -> None:
+    """In a position and in all that one move leads to, so that both sides are seen."""
+    board = cshogi.Board(sfen)
+    for moves in [[], *([move] for move in board.legal_moves)]:
+        for move in moves:
+            board.push(move)
+        actions = legal_list(unchecked_state(board.sfen()))
+        expected = [
+            plain_action(cshogi.move_to_usi(move), board.turn == cshogi.WHITE) for move in board.legal_moves
+        ]
+        assert sorted(actions) == sorted(expected)
+        for _ in moves:
+            board.pop()
+
+
+@pytest.mark.parametrize("sfen", SFENS)
+def test_text_of_every_legal_move_leads_back_to_its_index(sfen: str) -> None:
+    state = unchecked_state(sfen)
+    texts = [GAME.notation.action_to_text(state, action) for action in legal_list(state)]
+    assert [GAME.notation.action_from_text(state, text) for text in texts] == legal_list(state)
+    assert sorted(texts) == sorted(map(cshogi.move_to_usi, cshogi.Board(sfen).legal_moves))
+
+
+@pytest.mark.parametrize("text", ["7g7e", "7g7f+", "", "P*5e", "resign", "7G7F", "7g7f ", "0a1b", "K*5e"])
+def test_text_that_is_no_legal_move_is_refused_with_the_legal_ones(text: str) -> None:
+    with pytest.raises(ValueError, match="not a legal move"):
+        GAME.notation.action_from_text(GAME.notation.state_from_text(""), text)
+
+
+def test_of_11259_labels_3781_can_ever_be_legal() -> None:
+    """Each of these is, in some position with one piece and two kings, and no other step is a piece's."""
+    met: set[int] = set()
+    for square, piece, kings in itertools.product(SQUARES, PIECES, KINGS):
+        board = {kings[0]: "K", kings[1]: "k"}
+        if square not in board and piece != "K":
+            try:
+                state = GAME.notation.state_from_text(sfen_of(board | {square: piece}, DROPS))
+            except ValueError:
+                continue
+            met.update(legal_list(state))
+    assert (GAME.actions, len(met)) == (11259, 3781)
+    possible = {plain_action(usi, white=False) for usi in geometry()}
+    assert met == possible
+
+
+def geometry() -> set[str]:
+    """All moves that some piece of Black's could make on an empty board, as USI text."""
+    found = set()
+    for (file, rank), (to_file, to_rank) in itertools.product(SQUARES, SQUARES):
+        files, ranks = to_file - file, to_rank - rank
+        name = f"{file}{'abcdefghi'[rank - 1]}{to_file}{'abcdefghi'[to_rank - 1]}"
+        knight = abs(files) == 1 and ranks == -2
+        straight = (files, ranks) != (0, 0) and (0 in (files, ranks) or abs(files) == abs(ranks))
+        if straight or (knight and to_rank > 2):
+            found.add(name)
+        if (straight or knight) and min(rank, to_rank) <= 3:
+            found.add(name + "+")
+    for letter, (file, rank) in itertools.product(DROPS, SQUARES):
+        if rank > {"P": 1, "L": 1, "N": 2}.get(letter, 0):
+            found.add(f"{letter}*{file}{'abcdefghi'[rank - 1]}")
+    return found
+
+
+def test_position_with_most_known_moves_fits_the_buffer() -> None:
+    assert len(legal_list(unchecked_state(SHOGI_PERFT[1][1]))) == 593 <= GAME.max_legal

@@ -1,0 +1,45 @@
+"""Random games in step with cshogi; `python -m shogi_agreement` plays many more (see there)."""
+
+from __future__ import annotations
+
+import pytest
+import shogi
+from playouts import legal
+from shogi_agreement import STARTS, compare_games
+
+from games.game_history import GameHistory
+from games.shogi import GAME
+
+GAMES = 400
+MET = ("mate", "repetition", "drops", "promotions", "declarations", "second: perpetual_check_given")
+
+
+def test_rules_agree_with_cshogi_at_every_ply_of_random_games() -> None:
+    met = compare_games(0, GAMES)
+    assert met["games"] == GAMES
+    for name in MET:
+        assert met[name] > 0, f"these seeds never met {name}"
+
+
+@pytest.mark.parametrize("start", STARTS[:4])
+def test_a_fourth_occurrence_is_that_of_python_shogi(start: str) -> None:
+    """In games of players who move to and fro, not before it and not after."""
+    game, board = (
+        GameHistory(GAME, start),
+        shogi.Board(GAME.notation.state_to_text(GameHistory(GAME, start).state)),
+    )
+    while game.end_reason() is None:
+        assert not board.is_fourfold_repetition()
+        moves = {
+            GAME.notation.action_to_text(game.state, action): action
+            for action in legal(GAME, game.states, game.ply + 1)
+        }
+        assert {move.usi() for move in board.legal_moves} == set(moves)
+        last = game.moves_text()[-2] if game.ply >= 2 else ""
+        back = last[2:4] + last[:2]
+        move = (
+            back if back in moves else max(moves, key=lambda move: ("*" not in move, "+" not in move, move))
+        )
+        game.play(moves[move])
+        board.push_usi(move)
+    assert board.is_fourfold_repetition() == (game.end_reason() != "mate")

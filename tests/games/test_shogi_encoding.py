@@ -1,0 +1,60 @@
+"""Packed features of shogi against a naive encoder on SFEN text."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from naive_shogi import plain_planes
+from playouts import codes, legal, scalars
+from shogi_agreement import STARTS
+
+from games.shogi import GAME
+
+
+def unpack(packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.float32]:
+    """Packed words as planes, float32[planes, 81]."""
+    assert GAME.coded_cells is not None
+    pieces = GAME.coded_cells.table()[codes(GAME, packed_features, history)].transpose(0, 2, 1)
+    numbers = np.repeat(scalars(GAME, packed_features, history)[:, None], 81, axis=1)
+    return np.concatenate([pieces.reshape(-1, 81).astype(np.float32), numbers])
+
+
+def random_game(sfen: str, plies: int, rng: np.random.Generator) -> npt.NDArray[np.uint64]:
+    """The positions of a random game of players who like to go back where they came from."""
+    positions = np.zeros((plies + 1, GAME.state_words), dtype=np.uint64)
+    positions[0] = GAME.notation.state_from_text(sfen)
+    moves: list[str] = []
+    for n in range(1, plies + 1):
+        actions = legal(GAME, positions, n)
+        if not actions:
+            return positions[:n]
+        choices = {GAME.notation.action_to_text(positions[n - 1], action): action for action in actions}
+        back = moves[-2][2:4] + moves[-2][:2] if len(moves) > 1 and rng.random() < 0.7 else ""
+        moves.append(back if back in choices else str(rng.choice(sorted(choices))))
+        GAME.rules.play(positions[n - 1], choices[moves[-1]], positions[n])
+    return positions
+
+
+@pytest.mark.parametrize("history", [1, 3, 8])
+@pytest.mark.parametrize("sfen", ["", *STARTS])
+def test_packed_features_are_those_of_the_naive_encoder(sfen: str, history: int) -> None:
+    positions = random_game(sfen, 30, np.random.default_rng(history))
+    sfens = [GAME.notation.state_to_text(state) for state in positions]
+    packed_features = np.full(GAME.feature_words(history), 7, dtype=np.uint64)
+    for n in range(1, len(positions) + 1):
+        GAME.rules.encode(positions, n, history, packed_features)
+        np.testing.assert_allclose(
+            unpack(packed_features, history), plain_planes(sfens[:n], history), rtol=1e-6
+        )
+
+
+def test_move_counts_beyond_the_scale_stay_at_one() -> None:
+    state = GAME.notation.state_from_text("4k4/9/9/9/9/9/9/9/4K4 w - 9999")
+    packed_features = np.zeros(GAME.feature_words(1), dtype=np.uint64)
+    GAME.rules.encode(state[None], 1, 1, packed_features)
+    assert unpack(packed_features, 1)[-2:, 0].tolist() == [1, 1]
+
+
+def test_sizes_are_those_of_alphazero_in_65_words() -> None:
+    assert (GAME.planes(8), GAME.actions, GAME.feature_words(8)) == (362, 11259, 65)

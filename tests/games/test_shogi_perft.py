@@ -1,0 +1,31 @@
+"""Perft: the legal moves of shogi counted to some depth against published counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.rules import SHOGI_PERFT
+from games.perft import perft
+from games.shogi import GAME
+from games.shogi.sfen import unchecked_state
+
+COUNTS = (
+    (30, 900, 25470, 719731, 19861490),
+    (593, 105677, 53393368),
+    (207, 28684, 4809015),
+    (85, 639, 10786, 167089),
+    (76, 2606, 201658),
+    (45, 1148, 414441),
+    (524, 248257),
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "counts"), list(zip(SHOGI_PERFT, COUNTS, strict=True)), ids=lambda row: row[0]
+)
+def test_perft_is_exact(row: tuple[str, str, int, int], counts: tuple[int, ...]) -> None:
+    """Mates by a dropped pawn are not counted; moves without a possible promotion are."""
+    _, sfen, depth, leaves = row
+    state = unchecked_state(sfen)
+    assert tuple(perft(GAME, state, so_far) for so_far in range(1, depth + 1)) == counts
+    assert counts[-1] == leaves
