@@ -174,9 +174,7 @@ def _check_squares(codes: list[int]) -> None:
         for square, code in enumerate(codes):
             ahead = square % 9 if side == 0 else 8 - square % 9
             if ahead < _RANK_OF_NO_MOVE.get(code - side * WHITES, 0):
-                raise ValueError(
-                    f"{name}'s {piece_letters(code)} on {SQUARE_NAMES[square]} has no move"
-                )
+                raise ValueError(f"{name}'s {piece_letters(code)} on {SQUARE_NAMES[square]} has no move")
         for file in range(9):
             if codes[9 * file : 9 * file + 9].count(PAWN + side * WHITES) > 1:
                 raise ValueError(f"{name} has two unpromoted pawns on file {file + 1}")

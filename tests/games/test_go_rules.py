@@ -17,8 +17,8 @@ from games import get_game
 from games.bits import ONE, ZERO
 from games.go import GoRules, game_of
 from games.go.kernels import kernels_of, owners_of
-from games.jit import jit
 from games.go.perft import perft
+from games.jit import jit
 from games.spec import Game
 
 PERFT = {
