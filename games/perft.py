@@ -9,19 +9,23 @@ import numpy.typing as npt
 
 from games.jit import bind, kernel
 from games.spec import Game, Positions, State
-from games.stubs import bindings, legal_actions, play
+from games.stubs import bindings, end_reason, legal_actions, play
 
 
 @kernel
 def count_leaves(
-    positions: Positions, actions: npt.NDArray[np.uint16], left: npt.NDArray[np.int64], depth: int
+    positions: Positions, actions: npt.NDArray[np.uint16], left: npt.NDArray[np.int64], depth: int, ends: bool
 ) -> int:
-    """Depth-first over a stack of `depth` positions; the last level is counted, not played.
+    """Depth-first over a stack of `depth` positions; the last level is counted, not played. With `ends` a
+    game that is over goes on nowhere.
 
-    positions [depth], actions [depth, max_legal] and left [depth] (moves not tried yet): scratch
+    positions [depth, state_words], row 0 is where it begins; actions [depth, max_legal] and left [depth]
+    (moves not tried yet): scratch
     """
     nodes, level = 0, 0
     left[0] = legal_actions(positions, 1, actions[0])
+    if ends and end_reason(positions, 1, left[0], False) != 0:
+        return 0
     if depth == 1:
         return left[0]
     while level >= 0:
@@ -31,6 +35,8 @@ def count_leaves(
         left[level] -= 1
         play(positions[level], actions[level, left[level]], positions[level + 1])
         count = legal_actions(positions, level + 2, actions[level + 1])
+        if ends and end_reason(positions, level + 2, count, False) != 0:
+            continue
         if level + 2 == depth:
             nodes += count
         else:
@@ -39,10 +45,11 @@ def count_leaves(
     return nodes
 
 
-def perft(game: Game, state: State, depth: int) -> int:
-    """Number of leaves of the tree of legal moves `depth` >= 1 half-moves deep.
+def perft(game: Game, state: State, depth: int, *, ends: bool = False) -> int:
+    """Number of leaves of the tree of legal moves `depth` >= 1 half-moves deep. The history begins at `state`.
 
-    Only the lack of legal moves ends a game here: repetitions and counters do not.
+    Only the lack of legal moves ends a game here, as perft of chess has it: repetitions and counters do not;
+    with `ends` (Go, where two passes end a game) all rules do. ValueError for another depth.
     """
     if depth < 1:
         raise ValueError(f"perft depth must be at least 1, not {depth}")
@@ -50,4 +57,4 @@ def perft(game: Game, state: State, depth: int) -> int:
     positions[0] = state
     actions = np.zeros((depth, game.max_legal), dtype=np.uint16)
     count = bind([sys.modules[__name__]], {game.name: bindings(game)}).count_leaves
-    return int(count(positions, actions, np.zeros(depth, dtype=np.int64), depth))
+    return int(count(positions, actions, np.zeros(depth, dtype=np.int64), depth, ends))

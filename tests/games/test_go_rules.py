@@ -17,8 +17,8 @@ from games import get_game
 from games.bits import ONE, ZERO
 from games.go import GoRules, game_of
 from games.go.kernels import kernels_of, owners_of
-from games.go.perft import perft
 from games.jit import jit
+from games.perft import perft
 from games.spec import Game
 
 PERFT = {
@@ -47,7 +47,7 @@ def test_sequences_of_moves_are_as_many_as_known(name: str) -> None:
     """All depths, from the empty board."""
     game = get_game(name)
     start = game.notation.state_from_text("")
-    counts = [perft(game, start, depth) for depth in range(1, len(PERFT[name]) + 1)]
+    counts = [perft(game, start, depth, ends=True) for depth in range(1, len(PERFT[name]) + 1)]
     assert counts == [*PERFT[name]]
 
 
