@@ -46,7 +46,7 @@ def count_leaves(
 
 
 def perft(game: Game, state: State, depth: int, *, ends: bool = False) -> int:
-    """Number of leaves of the tree of legal moves `depth` >= 1 half-moves deep. The history begins at `state`.
+    """Number of leaves of the tree of legal moves `depth` >= 1 half-moves deep, `state` being its root.
 
     Only the lack of legal moves ends a game here, as perft of chess has it: repetitions and counters do not;
     with `ends` (Go, where two passes end a game) all rules do. ValueError for another depth.
