@@ -16,7 +16,6 @@ import numpy as np
 from client.opening import Opening, start_of_game
 from client.remote_evaluator import LeafRefused
 from client.resigning import Resigning
-from client.search_columns import search_columns
 from games.spec import RESIGNATION, outcome_for_first_player
 from protocol.records import (
     IMPROVED_POLICY,
@@ -32,7 +31,7 @@ from search.evaluator import BadEvaluation
 from search.mcts import search
 from search.moves import choose_action
 from search.pool import SearchPool
-from search.result import SearchResult
+from search.result import SearchResult, search_columns
 from search.tree import SearchTree
 
 PAUSE_AFTER_REFUSAL = 5.0

@@ -31,7 +31,9 @@ class Bin:
     """Number of the newest game; games of other bins may lie between."""
     games: int = 0
     outcomes: Counter[int] = field(default_factory=Counter)
+    """Games by outcome for the first player."""
     reasons: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str] = field(default_factory=Counter)
     lengths: Counter[int] = field(default_factory=Counter)
     """Games by plies."""
 
@@ -39,9 +41,28 @@ class Bin:
     def label(self) -> str:
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
 
+    @property
+    def plies(self) -> int:
+        """Of all games together."""
+        return sum(plies * games for plies, games in self.lengths.items())
+
     def percentile(self, percent: int) -> int:
         """Percentile of the lengths, plies; see `percentile_of`."""
         return percentile_of(self.lengths, percent)
+
+    def __add__(self, other: Bin) -> Bin:
+        """The games of both."""
+        return Bin(
+            first=min(self.first, other.first),
+            last=max(self.last, other.last),
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+            games=self.games + other.games,
+            outcomes=self.outcomes + other.outcomes,
+            reasons=self.reasons + other.reasons,
+            sources=self.sources + other.sources,
+            lengths=self.lengths + other.lengths,
+        )
 
 
 @dataclass(frozen=True)
@@ -57,14 +78,28 @@ class Binned:
         return next((i for i, one in enumerate(self.bins) if version <= one.last), len(self.bins) - 1)
 
 
+def by_version(games: StoreReader) -> list[Bin]:
+    """All games, a bin for each weights version, oldest first."""
+    rows = games.query(
+        "SELECT version_max, source, outcome, reason, plies, count(*), min(seq), max(seq) FROM games "
+        "GROUP BY version_max, source, outcome, reason, plies"
+    )
+    found: dict[int, Bin] = {}
+    for version, source, outcome, reason, plies, number, low, high in rows:
+        one = found.setdefault(version, Bin(version, version, low, high))
+        one.low, one.high = min(one.low, low), max(one.high, high)
+        one.games += number
+        one.outcomes[outcome] += number
+        one.reasons[reason] += number
+        one.sources[source] += number
+        one.lengths[plies] += number
+    return [found[version] for version in sorted(found)]
+
+
 def read_bins(games: StoreReader, most: int = BINS) -> Binned:
-    """Count all games. Games that arrive meanwhile may be in some counts and not in others."""
-    rows = games.query("SELECT version_max, count(*), min(seq), max(seq) FROM games GROUP BY version_max")
-    bins = merged([Bin(v, v, int(low), int(high), int(n)) for v, n, low, high in rows], most)
-    binned = Binned(bins, first_games([(v, low) for v, _, low, _ in rows]))
-    if bins:
-        _count(games, binned)
-    return binned
+    """Count all games."""
+    versions = by_version(games)
+    return Binned(merged(versions, most), first_games([(one.first, one.low) for one in versions]))
 
 
 def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
@@ -74,11 +109,9 @@ def merged(versions: Sequence[Bin], most: int) -> list[Bin]:
     found: list[Bin] = []
     for one in versions:
         if found and found[-1].games < wanted and found[-1].games + one.games / 2 <= wanted:
-            last = found[-1]
-            last.last, last.games = one.last, last.games + one.games
-            last.low, last.high = min(last.low, one.low), max(last.high, one.high)
+            found[-1] += one
         else:
-            found.append(Bin(one.first, one.last, one.low, one.high, one.games))
+            found.append(one)
     return found
 
 
@@ -91,18 +124,3 @@ def first_games(rows: Sequence[tuple[int, int]]) -> dict[int, int]:
         first = low if first is None else min(first, low)
         found[version] = first
     return dict(sorted(found.items()))
-
-
-def _count(games: StoreReader, binned: Binned) -> None:
-    rows = games.query(
-        "SELECT version_max, outcome, reason, plies, count(*) FROM games "
-        "GROUP BY version_max, outcome, reason, plies"
-    )
-    for one in binned.bins:
-        one.games = 0
-    for version, outcome, reason, plies, number in rows:
-        one = binned.bins[binned.of_version(version)]
-        one.games += number
-        one.outcomes[outcome] += number
-        one.reasons[reason] += number
-        one.lengths[plies] += number

@@ -1,8 +1,7 @@
-"""The trainer's figures over time, from figures.jsonl, and for older runs from TensorBoard's event files."""
+"""The trainer's figures over time, from figures.jsonl."""
 
 from __future__ import annotations
 
-import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,9 +50,7 @@ def _lesson(row: dict[str, float]) -> Lesson:
 def read_history(run: RunFolder) -> History:
     """The figures of a run; none if it has not trained yet."""
     rows, damaged = _lines(run.figures_log)
-    first = rows[0][STEP] if rows else float("inf")
-    older = [row for row in _events(run.tensorboard) if row[STEP] < first] if first > 1 else []
-    return History(_forward([*older, *rows]), damaged)
+    return History(_forward(rows), damaged)
 
 
 def _lines(path: Path) -> tuple[list[dict[str, float]], int]:
@@ -82,23 +79,3 @@ def _forward(rows: list[dict[str, float]]) -> list[dict[str, float]]:
             kept.pop()
         kept.append(row)
     return kept
-
-
-def _events(folder: Path) -> list[dict[str, float]]:
-    """Rows from event files, a file a session of the trainer, oldest first."""
-    paths = sorted(folder.glob("events.out.tfevents.*")) if folder.is_dir() else []
-    if not paths:
-        return []
-    from tensorboard.backend.event_processing.event_accumulator import SCALARS, EventAccumulator
-
-    found = []
-    for path in paths:
-        events = EventAccumulator(str(path), size_guidance={SCALARS: 0})
-        events.Reload()
-        rows: dict[int, dict[str, float]] = {}
-        for name in events.Tags()["scalars"]:
-            for event in events.Scalars(name):
-                row = rows.setdefault(event.step, {STEP: float(event.step), "time": event.wall_time})
-                row[name] = event.value
-        found.append([rows[step] for step in sorted(rows)])
-    return list(itertools.chain.from_iterable(found))

@@ -1,6 +1,6 @@
 """One child process, from its start to its end: never forked without exec, and it never outlives its parent.
 
-On Linux the kernel is told before exec to kill the child when this process dies (PR_SET_PDEATHSIG), so the
+The kernel is told before exec to kill the child when this process dies (PR_SET_PDEATHSIG), so the
 promise holds for any command, also while it still imports. docs/decisions/0024-children.md has the reasons.
 """
 
@@ -14,7 +14,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -165,10 +164,8 @@ def _start(argv: Sequence[str], env: Mapping[str, str], stderr: int) -> ChildPro
         raise
 
 
-def _ending_with_parent() -> Callable[[], None] | None:
+def _ending_with_parent() -> Callable[[], None]:
     """What the child does between fork and exec; nothing is looked up or imported there any more."""
-    if not sys.platform.startswith("linux"):
-        return None
     prctl, parent, code = ctypes.CDLL(None).prctl, os.getpid(), int(Exit.INTERRUPTED)
 
     def tell_kernel() -> None:

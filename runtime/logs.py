@@ -44,22 +44,23 @@ def set_up(name: str, file: Path | None = None, *, quiet: bool = False) -> None:
 
 
 class Allowance:
-    """How often lines of one kind may be written: `LINES` in `WINDOW` seconds; others are counted. Pure."""
+    """How often lines of one kind may be written: `lines` in `window` seconds; others are counted. Pure."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines: int = LINES, window: float = WINDOW) -> None:
+        self._lines, self._window = lines, window
         self._begun: dict[Hashable, float] = {}
         self._written: Counter[Hashable] = Counter()
         self._unsaid: Counter[Hashable] = Counter()
 
     def admit(self, kind: Hashable, now: float) -> int | None:
         """None: do not write this line. Else the number of lines of its kind left out before it."""
-        if now - self._begun.get(kind, float("-inf")) >= WINDOW:
+        if now - self._begun.get(kind, float("-inf")) >= self._window:
             if len(self._begun) >= KINDS:
                 self._begun.clear()
                 self._written.clear()
                 self._unsaid.clear()
             self._begun[kind], self._written[kind] = now, 0
-        if self._written[kind] >= LINES:
+        if self._written[kind] >= self._lines:
             self._unsaid[kind] += 1
             return None
         self._written[kind] += 1
@@ -107,17 +108,11 @@ class Repeated:
     def __init__(self, log: logging.Logger, every: float = 30.0) -> None:
         """`every`: seconds between two lines about the same kind."""
         self._log = log
-        self._every = every
-        self._last: dict[str, float] = {}
-        self._unsaid: dict[str, int] = {}
+        self._allowance = Allowance(1, every)
 
     def warning(self, kind: str, text: str, now: float) -> None:
         """Log `text` unless a line about `kind` was logged less than `every` seconds before `now`."""
-        unsaid = self._unsaid.get(kind, 0)
-        if now - self._last.get(kind, float("-inf")) < self._every:
-            self._unsaid[kind] = unsaid + 1
-            return
-        more = f" (and {unsaid} more like it)" if unsaid else ""
-        self._log.warning("%s%s", text, more, extra={COUNTED: True})
-        self._last[kind] = now
-        self._unsaid[kind] = 0
+        unsaid = self._allowance.admit(kind, now)
+        if unsaid is not None:
+            more = f" (and {unsaid} more like it)" if unsaid else ""
+            self._log.warning("%s%s", text, more, extra={COUNTED: True})

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
 import socket
-import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from runtime.exits import Exit, Fatal
 
@@ -45,15 +40,12 @@ def claimed_base_port(first: int = DEFAULT_PORT) -> Iterator[int]:
         yield base
 
 
-def _claim(base: int) -> AbstractContextManager[object] | None:
+def _claim(base: int) -> socket.socket | None:
     """Holds the claim of a base port while it is open; None when somebody else has it.
 
-    On Linux an abstract socket. All users of the machine see its name (all in its network namespace, as with
-    ports), there is no file that the first of them would own, and it is gone with its process. Elsewhere a
-    lock file for each user, so that only runs of one user keep out of each other's way.
+    An abstract socket: all users of the machine see its name (all in its network namespace, as with ports),
+    there is no file that the first of them would own, and it is gone with its process.
     """
-    if sys.platform != "linux":
-        return _locked_file(Path(tempfile.gettempdir()) / f"azselfplay-{os.getuid()}-port-{base}.lock")
     name = socket.socket(socket.AF_UNIX)
     try:
         name.bind(f"\0azselfplay-port-{base}")
@@ -63,17 +55,6 @@ def _claim(base: int) -> AbstractContextManager[object] | None:
             return None
         raise
     return name
-
-
-def _locked_file(path: Path) -> AbstractContextManager[object] | None:
-    """The file, open and locked; None when another process has locked it."""
-    lock = path.open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        return None
-    return lock
 
 
 def _is_free(port: int) -> bool:

@@ -1,7 +1,7 @@
 """ZeroMQ sockets with every option that matters set, and the Channel that reads one inside asyncio.
 
 Options and their reasons: high-water marks are a fuse (credit is the control), LINGER 0 because the
-truth is in a spool and never in a socket, ROUTER_MANDATORY because a ROUTER else drops in silence,
+truth is in a spool and never in a socket,
 heartbeats because TCP does not notice a dead host, MAXMSGSIZE because peers are not trusted.
 Why the Channel reads as it does: docs/decisions/0001-reading-zeromq.md.
 """
@@ -72,32 +72,14 @@ def dealer(context: Context, endpoint: str, *, limit: int = LEAVES_LIMIT, hwm: i
     connection fails at once (IMMEDIATE) instead of queueing.
     """
     socket = context.socket(zmq.DEALER)
-    _set_common(socket, limit, hwm)
+    set_common(socket, limit, hwm)
     _set_reconnect(socket, endpoint)
     socket.set(zmq.IMMEDIATE, 1)
     return _connect(socket, endpoint)
 
 
-def router(
-    context: Context,
-    endpoints: Sequence[str],
-    *,
-    limit: int = LEAVES_LIMIT,
-    hwm: int = 256,
-) -> Socket:
-    """A ROUTER bound to all `endpoints`: for tests; azserver has none.
-
-    `hwm`: messages queued per peer, either way.
-
-    Raises Fatal(CONFIG) if an endpoint cannot be bound.
-    """
-    socket = context.socket(zmq.ROUTER)
-    _set_common(socket, limit, hwm)
-    socket.set(zmq.ROUTER_MANDATORY, 1)
-    return _bind(socket, endpoints)
-
-
-def _set_common(socket: Socket, limit: int, hwm: int) -> None:
+def set_common(socket: Socket, limit: int, hwm: int) -> None:
+    """Options of every socket: `limit` of a frame in bytes, `hwm` messages queued either way."""
     socket.set(zmq.LINGER, 0)
     socket.set(zmq.MAXMSGSIZE, limit)
     socket.set(zmq.SNDHWM, hwm)
@@ -136,16 +118,6 @@ def _connect(socket: Socket, endpoint: str) -> Socket:
     return socket
 
 
-def _bind(socket: Socket, endpoints: Sequence[str]) -> Socket:
-    for endpoint in endpoints:
-        try:
-            socket.bind(endpoint)
-        except zmq.ZMQError as error:
-            socket.close()
-            raise Fatal(bind_message(endpoint, error.errno or 0, str(error.strerror)), Exit.CONFIG) from error
-    return socket
-
-
 def bind_message(endpoint: str, number: int, text: str) -> str:
     """What to do about the error `number` (of `errno`) when nobody can listen on `endpoint`."""
     if number == errno.EADDRINUSE and endpoint.startswith("tcp:"):
@@ -162,7 +134,7 @@ def bind_message(endpoint: str, number: int, text: str) -> str:
 class Channel:
     """One socket, read by the running event loop. Never blocks; no task, no polling.
 
-    `on_message(frames)` is called for each message; on a ROUTER `frames[0]` is the peer. The views
+    `on_message(frames)` is called for each message. The views
     stay good for as long as they are kept. An exception in it reaches the loop's exception handler
     (`runtime.aio.run` then ends the process), after seeing to it that reading goes on.
     `on_writable()` is called once sending works again after `send` returned False.

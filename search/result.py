@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from protocol.search_columns import MOST_KL
 from search.final_move import Candidates
 from search.search_stats import SearchStats
 
 if TYPE_CHECKING:
     from search.selection.halving import RootScores
     from search.tree import SearchTree
+
+
+DEEPEST = 255
+"""Depths travel as uint8; deeper ones are told as this."""
 
 
 @dataclass(eq=False, slots=True)
@@ -86,3 +92,20 @@ def result_of_visits(
         is_pruned=is_pruned,
         candidates=candidates_of(tree.edges_of(0), actions) if by_value else None,
     )
+
+
+def search_columns(results: Sequence[SearchResult]) -> dict[str, npt.NDArray[Any]]:
+    """What searches found out about the network, as columns of a record by name (`protocol.search_columns`):
+    [plies], unknown where there was no search."""
+    unknown = (np.nan, np.nan, np.nan, 0)
+    rows = [
+        unknown if (one := result.stats) is None else (one.kl, one.value, one.mean_depth, one.max_depth)
+        for result in results
+    ]
+    kl, values, mean_depths, max_depths = np.array(rows, np.float64).T
+    return {
+        "prior_kl": np.minimum(kl, MOST_KL).astype(np.float16),
+        "prior_values": values.astype(np.float16),
+        "mean_depths": mean_depths.astype(np.float16),
+        "max_depths": np.minimum(max_depths, DEEPEST).astype(np.uint8),
+    }

@@ -119,9 +119,10 @@ def _verify(games: StoreReader, wanted: Range) -> int:
 
 
 def _stats(games: StoreReader) -> int:
-    from report.games.counting import count, table
+    from report.bins import by_version
+    from report.games.showing import results_by_version
 
-    _print(table(count(games)))
+    _print(results_by_version(by_version(games)))
     return int(Exit.OK)
 
 

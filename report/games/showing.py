@@ -1,10 +1,13 @@
-"""Stored games as text: a line a game, or one game ply by ply with values, visits and boards."""
+"""Stored games as text: a line a game, a line a weights version, or one game ply by ply with values, visits
+and boards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ import numpy as np
 from games.game_history import GameHistory
 from games.spec import Game
 from protocol.records import GameRecord
+from report.bins import Bin
 from store.rows import Stored
 
 RESULTS = {1: "1-0", 0: "1/2-1/2", -1: "0-1"}
@@ -119,3 +123,25 @@ def _ply_line(number: int, ply: Ply) -> str:
     divergence = f"{ply.prior_kl:6.3f}" if ply.prior_kl is not None else f"{'?':>6}"
     visits = f"{ply.visits:5}/{ply.all_visits:<5}"
     return f"{number:4}  {ply.move:6} {ply.value:+7.3f} {prior} {divergence}  {visits}  {most}"
+
+
+def results_by_version(versions: Sequence[Bin]) -> Iterator[str]:
+    """Lines of text, one for each weights version; the last one is for all together. A game in which several
+    versions played counts for the newest."""
+    yield (
+        f"{'weights':>8} {'games':>8} {'first':>7} {'draw':>7} {'second':>7} {'plies':>7} "
+        f"{'workers':>8} {'clients':>8}  ends"
+    )
+    for one in versions:
+        yield _results(one.label, one)
+    yield _results("all", reduce(add, versions, Bin(0, 0, 0, 0)))
+
+
+def _results(name: str, results: Bin) -> str:
+    games = max(1, results.games)
+    first, draw, second = (f"{100 * results.outcomes[outcome] / games:.1f}%" for outcome in (1, 0, -1))
+    ends = ", ".join(f"{reason} {number}" for reason, number in results.reasons.most_common())
+    return (
+        f"{name:>8} {results.games:8} {first:>7} {draw:>7} {second:>7} {results.plies / games:7.1f} "
+        f"{results.sources['workers']:8} {results.sources['clients']:8}  {ends}"
+    )

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import zmq
 from changed_settings import self_play
+from router_socket import router
 
 from protocol.frames import check_leaves
 from protocol.messages import (
@@ -34,7 +35,7 @@ from protocol.messages import (
 from protocol.records import GameRecord, from_bytes
 from protocol.sessions import hello_first
 from runtime.connection import Connection
-from runtime.sockets import BULK_LIMIT, Channel, Context, new_context, router
+from runtime.sockets import BULK_LIMIT, Channel, Context, new_context
 
 
 def echo_value(features: np.ndarray) -> float:

@@ -19,8 +19,8 @@ from games import GAME_NAMES, get_game
 from games.game_history import replay
 from games.movers import Movers
 from protocol.records import PER_PLY
+from report.bins import by_version
 from report.games.command import main
-from report.games.counting import count
 from report.games.export import as_text
 from runtime.exits import Exit, Fatal
 from store.reader import PAGE, Range, open_games
@@ -263,11 +263,11 @@ def test_a_damaged_game_is_left_out_of_the_export(run: Path, monkeypatch, capsys
 def test_results_are_counted_by_weights_version(run: Path, monkeypatch, capsys) -> None:
     """Games, outcomes, ends and lengths of each version add up to those of the store."""
     found = records("connect_four", 3, versions=(0, 1))
-    by_version = count(open_games(str(run), run.parent))
-    assert {version: results.games for version, results in by_version.items()} == {0: 2, 1: 1}
-    assert by_version[0].plies == found[0].plies + found[2].plies
-    assert by_version[1].outcomes == {found[1].outcome: 1}
-    assert by_version[1].sources == {"clients": 1}
+    first, second = by_version(open_games(str(run), run.parent))
+    assert [(one.first, one.last, one.games) for one in (first, second)] == [(0, 0, 2), (1, 1, 1)]
+    assert first.plies == found[0].plies + found[2].plies
+    assert second.outcomes == {found[1].outcome: 1}
+    assert second.sources == {"clients": 1}
     assert azplay_games(monkeypatch, run, "stats") == Exit.OK
     *_, last = capsys.readouterr().out.splitlines()
     assert last.split()[:2] == ["all", "3"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -13,14 +14,12 @@ import numpy as np
 import pytest
 from games_runs import records
 from report_runs import copies, figures, whole_run
-from torch.utils.tensorboard import SummaryWriter
 
 from diagnostics.roots import entropies
 from games import get_game
 from games.movers import Movers
 from report.bins import Bin, first_games, merged, read_bins
 from report.game_charts import calibration, speeds
-from report.games.counting import count
 from report.history import STEP, read_history
 from report.sampling import Sampled, add, take_sample
 from runtime.runs import RunFolder
@@ -38,15 +37,17 @@ def test_neighbouring_versions_share_a_bin_until_it_has_games_enough() -> None:
 
 
 def test_bins_count_what_the_store_holds(tmp_path: Path) -> None:
-    """Like `azplay games stats`, version by version, when each has a bin."""
     found = records("connect_four", 90, versions=(0, 1, 2))
     run = whole_run(tmp_path / "run", "connect_four", found)
     with closing(open_games(str(run), tmp_path)) as games:
-        bins, by_version = read_bins(games).bins, count(games)
+        bins, (all_games,) = read_bins(games).bins, read_bins(games, 1).bins
     assert [one.label for one in bins] == ["0", "1", "2"]
-    for one, results in zip(bins, by_version.values(), strict=True):
-        assert (one.games, one.outcomes, one.reasons) == (results.games, results.outcomes, results.reasons)
-        lengths = sorted(record.plies for record in found if record.versions[0] == one.first)
+    assert (all_games.games, all_games.label) == (90, "0-2")
+    for one in bins:
+        own = [record for record in found if record.versions[0] == one.first]
+        assert one.outcomes == Counter(record.outcome for record in own)
+        assert one.reasons == Counter(record.reason for record in own)
+        lengths = sorted(record.plies for record in own)
         assert one.percentile(50) == lengths[len(lengths) // 2 - 1]
         assert (one.percentile(0), one.percentile(100)) == (lengths[0], lengths[-1])
 
@@ -115,19 +116,15 @@ def test_games_an_hour_are_of_equal_spans_of_time() -> None:
     assert speeds([(1, 5.0)]) == speeds([]) == ([], [])
 
 
-def test_history_is_read_from_lines_and_from_older_event_files(tmp_path: Path) -> None:
-    """Event files up to where the lines begin; half a line is left out; steps made twice count once."""
+def test_history_is_read_from_whole_lines(tmp_path: Path) -> None:
+    """Half a line is left out; steps made twice count once."""
     run = RunFolder(tmp_path, "run")
     run.create("chess", 8)
-    writer = SummaryWriter(str(run.tensorboard))
-    for step in (1, 2, 3, 4):
-        writer.add_scalar("trainer/policy_loss", step / 10, step)
-    writer.close()
     lines = [json.dumps(figures(step)) for step in (3, 5, 7, 6, 8)]
     run.figures_log.write_text("\n".join(lines) + '\n{"time": 3, "tra')
     history = read_history(run)
     assert history.damaged == 1
-    assert [row[STEP] for row in history.rows] == [1, 2, 3, 5, 6, 8]
-    assert history.curve("trainer/policy_loss")[1][:3] == pytest.approx([0.1, 0.2, 2.97])
+    assert [row[STEP] for row in history.rows] == [3, 5, 6, 8]
+    assert history.curve("trainer/policy_loss")[1][:1] == pytest.approx([2.97])
     assert [lesson.step for lesson in history.lessons()] == [6, 8]
     assert read_history(RunFolder(tmp_path, "empty")).rows == []

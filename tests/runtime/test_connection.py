@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from router_socket import router
 
 from protocol.messages import (
     PROTOCOL_VERSION,
@@ -26,7 +27,7 @@ from runtime import connection as connection_module
 from runtime.aio import Stop, run
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal
-from runtime.sockets import Channel, Context, new_context, router
+from runtime.sockets import Channel, Context, new_context
 
 HELLO = Hello(PROTOCOL_VERSION, "watcher", "test")
 WELCOME = Welcome(1, "test", "run-1", "tic_tac_toe", {}, 64, 2, heartbeat=0.05, lease=5.0)

@@ -144,20 +144,6 @@ def test_there_are_no_ports_beyond_the_last() -> None:
         find_base_port(65_534)
 
 
-def test_where_there_are_no_abstract_sockets_a_lock_file_of_the_user_claims_the_port(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Other systems than Linux."""
-    monkeypatch.setattr(sys, "platform", "darwin")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with claimed_base_port(23_000) as one, claimed_base_port(one) as other:
-        assert other > one
-    with claimed_base_port(one) as again:
-        assert again == one
-    names = [path.name for path in tmp_path.iterdir()]
-    assert all(name.startswith(f"azselfplay-{os.getuid()}-port-") for name in names)
-
-
 def test_a_lock_on_a_run_ends_with_its_process(tmp_path: Path) -> None:
     """Killed while it holds the folder, it leaves nothing that keeps the next one out."""
     run = RunFolder(tmp_path, "run")

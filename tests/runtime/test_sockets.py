@@ -11,10 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zmq
+from router_socket import router
 
 from runtime.aio import Stop, run
 from runtime.exits import Exit, Fatal
-from runtime.sockets import Channel, dealer, is_local, new_context, raise_file_limit, router
+from runtime.listening import listen
+from runtime.sockets import Channel, dealer, is_local, new_context, raise_file_limit
 
 MESSAGES = 10_000
 BURST = 100
@@ -133,7 +135,7 @@ def test_a_port_in_use_is_a_clear_error() -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(Fatal, match="--port") as caught:
-            router(new_context(), [f"tcp://127.0.0.1:{port}"])
+            listen([f"tcp://127.0.0.1:{port}"])
     assert str(port) in str(caught.value)
     assert caught.value.code == Exit.CONFIG
 
@@ -141,7 +143,7 @@ def test_a_port_in_use_is_a_clear_error() -> None:
 def test_a_socket_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None:
     """ipc paths are limited to about 100 bytes by the kernel."""
     with pytest.raises(Fatal, match="TMPDIR"):
-        router(new_context(), [f"ipc://{tmp_path}/{'long' * 40}"])
+        listen([f"ipc://{tmp_path}/{'long' * 40}"])
 
 
 def test_a_wrong_address_is_a_clear_error() -> None:
@@ -165,8 +167,8 @@ def test_addresses_on_this_machine_are_known() -> None:
 def test_a_forgotten_context_does_not_hang_the_process(tmp_path: Path) -> None:
     """A process that fails with sockets open ends all the same, even if the garbage collector comes first."""
     code = (
-        "import gc, zmq\nfrom runtime.sockets import new_context, router\n"
-        f"cycle = [router(new_context(), ['ipc://{tmp_path}/s'])]\ncycle.append(cycle)\n"
+        "import gc, zmq\nfrom runtime.sockets import dealer, new_context\n"
+        f"cycle = [dealer(new_context(), 'ipc://{tmp_path}/s')]\ncycle.append(cycle)\n"
         "del cycle\ngc.collect()"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=240, check=False).returncode == 0

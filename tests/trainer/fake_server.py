@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 
 from changed_settings import self_play
+from router_socket import router
 
 from protocol.messages import (
     CHUNK,
@@ -28,7 +29,7 @@ from protocol.messages import (
     encode,
 )
 from protocol.records import GameRecord, sha256, to_bytes
-from runtime.sockets import BULK_LIMIT, Channel, new_context, router
+from runtime.sockets import BULK_LIMIT, Channel, new_context
 
 TIMEOUT = 240.0
 HWM = 4096
