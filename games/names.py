@@ -25,6 +25,7 @@ SIZE = r"\d{1,3}x\d{1,3}"
 OPTIONS: Mapping[str, Mapping[str, str]] = {
     "dots_and_boxes": {"2x4": SIZE},
     "go": {"9x9": SIZE, "komi6.5": r"komi.*", "situational": "situational", "nosuicide": "nosuicide"},
+    "shogi": {"declaration": "declaration"},
 }
 """Games that have variants, and what may stand behind their names, in this order and each behind a `_`: an
 example, and the pattern. Their modules have `game_of_options`."""
@@ -32,7 +33,8 @@ USUAL_SIZE = {"dots_and_boxes": "3x3", "go": "19x19"}
 """The size that a name without one stands for."""
 
 LISTED = (
-    ", ".join(GAME_NAMES) + " (variants are called dots_and_boxes_2x4, go_9x9, go_5x5_komi24.5 and so on)"
+    ", ".join(GAME_NAMES)
+    + " (variants are called dots_and_boxes_2x4, go_9x9, go_5x5_komi24.5, shogi_declaration and so on)"
 )
 """For `--help`."""
 

@@ -93,18 +93,22 @@ def test_the_page_says_how_the_legal_actions_of_a_game_travel(name: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("fen", "move", "action"),
+    ("name", "position", "move", "action"),
     [
-        ("", "e2e4", 76),
-        ("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1", "g8f6", 4038),
-        ("r3k3/1P6/8/8/8/8/8/4K3 w - - 0 1", "b7a8n", 4145),
-        ("r3k3/1P6/8/8/8/8/8/4K3 w - - 0 1", "b7a8q", 3185),
-        ("r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 1", "e8g8", 964),
+        ("shogi", "", "7g7f", 60),
+        ("shogi", "4k4/7r1/9/9/9/9/9/1B7/4K4 b - 1", "8h2b+", 6469),
+        ("shogi", "4k4/9/9/9/9/9/9/9/4K4 w p 2", "P*5e", 10732),
+        ("shogi", "lnsgkgsnl/1r5b1/ppppppppp/9/9/2P6/PP1PPPPPP/1B5R1/LNSGKGSNL w - 2", "8b3b", 4228),
+        ("chess", "", "e2e4", 76),
+        ("chess", "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1", "g8f6", 4038),
+        ("chess", "r3k3/1P6/8/8/8/8/8/4K3 w - - 0 1", "b7a8n", 4145),
+        ("chess", "r3k3/1P6/8/8/8/8/8/4K3 w - - 0 1", "b7a8q", 3185),
+        ("chess", "r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 1", "e8g8", 964),
     ],
 )
-def test_the_moves_on_the_page_have_these_numbers(fen: str, move: str, action: int) -> None:
-    notation = get_game("chess").notation
-    assert notation.action_from_text(notation.state_from_text(fen), move) == action
+def test_the_moves_on_the_page_have_these_numbers(name: str, position: str, move: str, action: int) -> None:
+    notation = get_game(name).notation
+    assert notation.action_from_text(notation.state_from_text(position), move) == action
     assert f"**{action}**" in section("Leaves")
 
 

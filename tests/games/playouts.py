@@ -59,7 +59,9 @@ def features(
 def bits(game: Game, packed_features: npt.NDArray[np.uint64], history: int) -> npt.NDArray[np.uint8]:
     """[planes, cells] of the bit planes, checked to be empty beyond the board."""
     planes = packed_features[: game.bit_planes(history) * game.words_per_plane].astype("<u8").view(np.uint8)
-    unpacked = np.unpackbits(planes, bitorder="little").reshape(game.bit_planes(history), -1)
+    unpacked = np.unpackbits(planes, bitorder="little").reshape(
+        game.bit_planes(history), 64 * game.words_per_plane
+    )
     assert not unpacked[:, game.cells :].any()
     return unpacked[:, : game.cells]
 

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from games import get_game
 from games.game_history import GameHistory, replay
-from games.shogi import GAME, WITH_DECLARATION
+from games.shogi import GAME
 from games.shogi.ends import in_check
 from games.shogi.notation import legal_list
 
@@ -162,5 +163,7 @@ DECLARES = "1+R+R+B+B4/1KGGSS3/1GGSS4/9/9/9/9/9/4k4 b - 1"
     ],
 )
 def test_who_may_declare_has_won_where_the_game_has_the_declaration(what: str, sfen: str, wins: bool) -> None:
-    assert end(GameHistory(WITH_DECLARATION, sfen)) == (("declaration", 1) if wins else ("ongoing", 0)), what
+    assert end(GameHistory(get_game("shogi_declaration"), sfen)) == (
+        ("declaration", 1) if wins else ("ongoing", 0)
+    ), what
     assert end(GameHistory(GAME, sfen)) == ("ongoing", 0)
