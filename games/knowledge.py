@@ -37,7 +37,7 @@ def never(state: State, action: int) -> bool:
 
 
 PgnWriter = Callable[[Mapping[str, str], str, Sequence[tuple[str, str]], str], str]
-"""(tags, start, (move, comment) of each ply, last comment) -> the game as PGN."""
+"""(tags of PGN, start, (move, comment) of each ply, last comment) -> the game as text, in PGN or the like."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ class Knowledge:
     svg: Callable[[State, str], bytes] | None = None
     """(state, the move that led to it) -> picture of a board. None: the terminal's drawing is shown."""
     pgn: PgnWriter | None = None
-    """None: the game has no PGN."""
+    """In the form that programs for the game read: PGN for chess, CSA for shogi. None: there is none."""
     engine_protocol: str = ""
     """What engines of other programs for it speak: `uci`, `usi` or `gtp`; "": there are none."""
     solution: Solution | None = None

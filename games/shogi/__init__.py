@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from games.shogi.actions import ACTIONS, PLANES
 from games.shogi.encoding import CODED_CELLS, HANDS_AND_REPETITIONS, SIDE_AND_PLIES, encode
 from games.shogi.ends import END_REASONS, end_reason, end_reason_with_declaration
 from games.shogi.layout import STATE_WORDS, side_to_move, start
+from games.shogi.material import PROBES, material
 from games.shogi.movegen import MAX_LEGAL, legal_actions
 from games.shogi.notation import NOTATION
 from games.shogi.play import play
 from games.spec import Game, Rules
+
+if TYPE_CHECKING:
+    from games.knowledge import Knowledge
+
+
+def _knowledge() -> Knowledge:
+    from games.shogi.knowledge import KNOWLEDGE
+
+    return KNOWLEDGE
+
 
 GAME = Game(
     name="shogi",
@@ -33,6 +45,10 @@ GAME = Game(
     end_reasons=END_REASONS,
     rules=Rules(start, side_to_move, legal_actions, play, end_reason, encode),
     notation=NOTATION,
+    knowledge=_knowledge,
+    played_out_plies=60.0,
+    probes=PROBES,
+    material=material,
 )
 
 WITH_DECLARATION = replace(

@@ -12,8 +12,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from games.jit import jit
 from games.shogi.attacks import DIRECTIONS, KNIGHT_JUMPS, walk
 from games.shogi.boards import SQUARES
+from games.shogi.layout import turned_square
 
 PLANES = 139
 ACTIONS = PLANES * SQUARES
@@ -30,8 +32,8 @@ def _steps() -> list[tuple[int, int]]:
 
 
 def _shifts() -> npt.NDArray[np.int64]:
-    """`[plane]`: what each of the planes 0-131 adds to the square that a piece leaves."""
-    return np.array([9 * files + ranks for files, ranks in _steps() * 2], dtype=np.int64)
+    """`[plane]`: what a move adds to the square that its piece leaves, and a drop to its own: 0."""
+    return np.array([9 * files + ranks for files, ranks in [*_steps() * 2, *[(0, 0)] * 7]], dtype=np.int64)
 
 
 def _action_of() -> npt.NDArray[np.uint16]:
@@ -46,3 +48,11 @@ def _action_of() -> npt.NDArray[np.uint16]:
 
 PLANE_SHIFT = _shifts()
 ACTION_OF = _action_of()
+
+
+@jit
+def squares_of(action: int, side: np.uint64) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """(from, to, plane) of an action of `side`; squares as Black sees them, and the same two for a drop."""
+    plane, seen = np.uint64(action) // np.uint64(SQUARES), np.uint64(action) % np.uint64(SQUARES)
+    target = np.uint64(np.int64(seen) + PLANE_SHIFT[plane])
+    return turned_square(seen, side), turned_square(target, side), plane

@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 
-from games.shogi.actions import ACTION_OF, DROP_PLANE, PLANE_SHIFT, PROMOTION, PROMOTION_PLANE
+from games.bits import ONE
+from games.shogi.actions import ACTION_OF, DROP_PLANE, PROMOTION, PROMOTION_PLANE, squares_of
 from games.shogi.layout import CODE_LETTERS, PAWN, REST, codes_of
 from games.shogi.movegen import MAX_LEGAL, legal_actions
 from games.shogi.sfen import (
@@ -31,17 +32,6 @@ def legal_list(state: State) -> list[int]:
     return [int(action) for action in actions[:count]]
 
 
-def squares_of(state: State, action: int) -> tuple[int | None, int, bool]:
-    """(from, to, whether it promotes) of an action; None for a drop."""
-    turn = int(state[REST]) & 1
-    plane, seen = divmod(int(action), 81)
-    to = seen if plane >= DROP_PLANE else seen + int(PLANE_SHIFT[plane])
-    origin, target = (80 - seen, 80 - to) if turn else (seen, to)
-    if plane >= DROP_PLANE:
-        return None, target, False
-    return origin, target, plane >= PROMOTION_PLANE
-
-
 def dropped_kind(action: int) -> int:
     """The kind of piece that a drop drops."""
     return int(action) // 81 - DROP_PLANE + PAWN
@@ -49,10 +39,10 @@ def dropped_kind(action: int) -> int:
 
 def action_to_usi(state: State, action: int) -> str:
     """An action of the side to move as USI text: "7g7f", "8h2b+", "P*5e"."""
-    origin, target, promotes = squares_of(state, action)
-    if origin is None:
+    origin, target, plane = squares_of(action, state[REST] & ONE)
+    if plane >= DROP_PLANE:
         return f"{CODE_LETTERS[dropped_kind(action)]}*{SQUARE_NAMES[target]}"
-    return SQUARE_NAMES[origin] + SQUARE_NAMES[target] + "+" * promotes
+    return SQUARE_NAMES[origin] + SQUARE_NAMES[target] + "+" * (plane >= PROMOTION_PLANE)
 
 
 def action_from_usi(state: State, text: str) -> int:

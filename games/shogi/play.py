@@ -6,7 +6,7 @@ import numpy as np
 
 from games.bits import ONE
 from games.jit import jit
-from games.shogi.actions import DROP_PLANE, PLANE_SHIFT, PROMOTION_PLANE
+from games.shogi.actions import DROP_PLANE, PROMOTION_PLANE, squares_of
 from games.shogi.boards import Board, single, union
 from games.shogi.layout import (
     CODE_BITS,
@@ -16,11 +16,9 @@ from games.shogi.layout import (
     PLIES_SHIFT,
     PROMOTED,
     code_at,
-    turned_square,
 )
 from games.spec import State
 
-_SQUARES = np.uint64(81)
 _KIND = np.uint64(7)
 _WHITE_SHIFT = np.uint64(4)
 
@@ -40,16 +38,13 @@ def play(parent: State, action: int, child: State) -> None:
     """Write the position after a legal `action` (see `games.spec`)."""
     rest = parent[10]
     side = rest & ONE
-    plane, seen = np.uint64(action) // _SQUARES, np.uint64(action) % _SQUARES
+    origin, target, plane = squares_of(action, side)
     hand_at = ONE + side * HAND_BITS
     if plane >= np.uint64(DROP_PLANE):
         kind = plane - np.uint64(DROP_PLANE - PAWN)
-        target = turned_square(seen, side)
         _place(parent, single(target), target, kind | side << _WHITE_SHIFT, child)
         rest -= ONE << (hand_at + HAND_SHIFT[kind])
     else:
-        origin = turned_square(seen, side)
-        target = turned_square(np.uint64(np.int64(seen) + PLANE_SHIFT[plane]), side)
         code, took = code_at(parent, origin), code_at(parent, target)
         if plane >= np.uint64(PROMOTION_PLANE):
             code |= np.uint64(PROMOTED)

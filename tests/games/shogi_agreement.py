@@ -47,7 +47,7 @@ STARTS = (
     "4k4/9/4G4/9/9/9/9/4R4/4K4 b Prb3g4s4n4l17p 1",
     "k8/9/9/9/9/9/9/1R7/8K b 2Prb4g4s4n4l16p 1",
     "7nl/7k1/6ppp/9/9/9/PPP6/1K7/LN7 b R2B4G4S2Pr2n2l10p 1",
-    "2K4+B1/1+PGGS+P+N2/+P+PS+P+L4/9/9/9/+l4p+s2/+p+p+n1ggs2/1+b4k2 b RLN2Prlnp 201",
+    "2K4+B1/1+PGGS+P+N2/+P+PS+P+L4/9/9/9/+l4p+s2/+p+p+n1ggs2/1+b4k2 b RNL2Prnlp 201",
 )
 
 _PIECES_OF_CSHOGI = {
