@@ -9,6 +9,8 @@ from runtime.exits import Exit, guarded
 
 COMMANDS = {
     "uci": ("engine.uci.command", "chess engine for GUIs and match runners (UCI)"),
+    "gtp": ("engine.gtp.command", "Go engine for GUIs and match runners (GTP)"),
+    "usi": ("engine.usi.command", "shogi engine for GUIs and match runners (USI)"),
     "analyse": ("engine.analysis.command", "positions in, evaluations out, as JSON lines"),
     "match": ("evaluation.match.command", "two players against each other, with Elo and its error"),
     "ladder": ("evaluation.rating.commands:ladder", "a run's networks on one scale, Elo over training"),

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from games import GAME_NAMES, get_game
-from games.names import DEFAULT_GAME
+from games import get_game
+from games.names import DEFAULT_GAME, parts_of
 from games.spec import Game
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
@@ -92,7 +92,7 @@ def check_fits(net: LoadedNet, game: Game) -> None:
     Networks serve boards of one size: the value head has a weight for each cell, and so has a flat policy
     head or the places of a transformer.
     """
-    if _kind(net.game) != _kind(game):
+    if parts_of(net.game.name)[0] != parts_of(game.name)[0]:
         raise Fatal(f"{net.name} is a network for {net.game.name}, not {game.name}", Exit.BAD_DATA)
     if _seen(net.game, net.history) != _seen(game, net.history):
         raise Fatal(
@@ -100,11 +100,6 @@ def check_fits(net: LoadedNet, game: Game) -> None:
             f"{net.game.rows} x {net.game.cols}; take a network for {game.name}",
             Exit.BAD_DATA,
         )
-
-
-def _kind(game: Game) -> str:
-    """The game without its options."""
-    return next(name for name in GAME_NAMES if f"{game.name}_".startswith(f"{name}_"))
 
 
 def _seen(game: Game, history: int) -> tuple[int, ...]:

@@ -1,0 +1,178 @@
+"""The game as GTP sets it: stones of either colour in any order, taken back one by one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from engine.core.open_game import OpenGame
+from engine.gtp.protocol import NAMES, GtpError
+from games.go import GoRules, game_of
+from games.go.rules import NAME, rules_of_options
+from games.go.vertices import COLUMNS, action_of, vertex_of
+from games.names import parts_of
+from games.spec import PLY_CAP, Game, State
+
+STONES, EMPTY = "xo", "."
+"""As a position of `games.go.notation` writes them."""
+
+
+def rules_of(game: Game) -> GoRules:
+    """The rules of a game of Go. ValueError for another game."""
+    name, options = parts_of(game.name)
+    if name != NAME:
+        raise ValueError(f"{game.name} is not Go")
+    return rules_of_options(options)
+
+
+def stones_of(game: Game, state: State) -> tuple[list[str], list[str]]:
+    """Vertices of the black and of the white stones."""
+    found: tuple[list[str], list[str]] = ([], [])
+    rows = game.notation.state_to_text(state).split()[0].split("/")
+    for place, row in enumerate(rows):
+        for column, letter in enumerate(row):
+            if letter in STONES:
+                found[STONES.index(letter)].append(f"{COLUMNS[column]}{game.rows - place}")
+    return found
+
+
+class GoBoard:
+    """A board, its rules, and the moves on it.
+
+    The rules know moves in turn only. So where a colour plays twice, the other one passes between; and where
+    it has just passed, that pass is dropped instead, so that the two passes do not end the game.
+    """
+
+    def __init__(self, rules: GoRules) -> None:
+        self.rules = rules
+        self._before: list[tuple[int, ...]] = []
+        """The actions before each move that can be taken back."""
+        self._begin("")
+
+    def _begin(self, start: str) -> None:
+        self.game_history = OpenGame(game_of(self.rules), start)
+        self._before.clear()
+
+    # ---- Rules --------------------------------------------------------------------------------
+
+    def change(self, **changes: Any) -> None:
+        """Other rules (fields of GoRules). A board of another size is empty; else the game goes on.
+
+        GtpError, and nothing has changed, for values that there are not and where the moves played would be
+        illegal.
+        """
+        try:
+            rules = replace(self.rules, **changes)
+            start = self.game_history.start if rules.size == self.rules.size else ""
+            changed = OpenGame(game_of(rules), start)
+            for action in self.game_history.actions if rules.size == self.rules.size else ():
+                changed.play(action)
+        except ValueError as error:
+            raise GtpError(str(error)) from error
+        if rules.size != self.rules.size:
+            self._before.clear()
+        self.rules, self.game_history = rules, changed
+
+    @property
+    def size(self) -> int:
+        return self.rules.size
+
+    # ---- Moves --------------------------------------------------------------------------------
+
+    @property
+    def to_move(self) -> int:
+        """0: Black."""
+        return self.game_history.side_to_move
+
+    @property
+    def is_over(self) -> bool:
+        """Whether both sides have passed."""
+        return self.game_history.end_reason() not in (None, PLY_CAP)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no stone."""
+        return not any(self.stones())
+
+    def give_turn(self, colour: int) -> None:
+        """Make it the turn of `colour`."""
+        if colour == self.to_move:
+            return
+        actions, pass_ = self.game_history.actions, self.game_history.game.actions - 1
+        if actions and actions[-1] == pass_:
+            self.game_history.take_back(self.game_history.ply - 1)
+        else:
+            self.game_history.play(pass_)
+
+    def turned_to(self, colour: int) -> tuple[tuple[int, ...], list[int]]:
+        """(actions, legal actions) of the game if it were the turn of `colour`."""
+        before = tuple(self.game_history.actions)
+        self.give_turn(colour)
+        actions, legal = tuple(self.game_history.actions), self.game_history.legal_actions().tolist()
+        self._restore(before)
+        return actions, legal
+
+    def action(self, vertex: str) -> int:
+        """The action of a vertex, legal or not. GtpError if it is none."""
+        try:
+            return action_of(self.size, vertex)
+        except ValueError as error:
+            raise GtpError(f"invalid vertex: {error}") from error
+
+    def play(self, colour: int, vertex: str) -> None:
+        """Play a stone or a pass. GtpError, and nothing has changed, if it cannot be played."""
+        action = self.action(vertex)
+        before = tuple(self.game_history.actions)
+        self.give_turn(colour)
+        try:
+            self.game_history.play(action)
+        except ValueError as error:
+            self._restore(before)
+            raise GtpError(
+                f"illegal move: {NAMES[colour]} cannot play {vertex_of(self.size, action)}"
+            ) from error
+        self._before.append(before)
+
+    def undo(self) -> None:
+        """Take the last move back. GtpError if there is none."""
+        if not self._before:
+            raise GtpError("cannot undo: no move was played since the board was set")
+        self._restore(self._before.pop())
+
+    def _restore(self, actions: Sequence[int]) -> None:
+        now = self.game_history.actions
+        same = next((i for i, pair in enumerate(zip(now, actions, strict=False)) if pair[0] != pair[1]), None)
+        self.game_history.take_back(min(len(now), len(actions)) if same is None else same)
+        for action in actions[self.game_history.ply :]:
+            self.game_history.play(action)
+
+    # ---- Stones -------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        self._begin("")
+
+    def set_up(self, black: Iterable[str], white: Iterable[str], to_move: int) -> None:
+        """Put stones on the empty board. GtpError for wrong vertices, and for chains without a liberty."""
+        letters = [EMPTY] * (self.size * self.size)
+        for stone, vertices in zip(STONES, (black, white), strict=True):
+            for vertex in vertices:
+                action = self.action(vertex)
+                if action == len(letters) or letters[action] != EMPTY:
+                    raise GtpError(f"bad vertex list: {vertex} is a pass, or named twice")
+                letters[action] = stone
+        rows = ["".join(letters[row * self.size :][: self.size]) for row in reversed(range(self.size))]
+        try:
+            self._begin(f"{'/'.join(rows)} {STONES[to_move]} 0")
+        except ValueError as error:
+            raise GtpError(str(error)) from error
+
+    def stones(self) -> tuple[list[str], list[str]]:
+        """Vertices of the black and of the white stones."""
+        return stones_of(self.game_history.game, self.game_history.state)
+
+    def score(self) -> float:
+        """Black's points less White's and the komi, as the board stands."""
+        count = self.game_history.game.score
+        assert count is not None, "Go counts points"
+        return count(self.game_history.state)

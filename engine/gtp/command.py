@@ -1,0 +1,73 @@
+"""`azplay gtp`: the network as a Go engine for GUIs and match runners. docs/engine.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.core.command import EngineConfig, serve
+from runtime import config
+from runtime.exits import Exit, Fatal
+
+EXAMPLES = (
+    "azplay gtp --weights runs/go_9x9-small/weights/newest",
+    "azplay gtp --weights FILE --nodes 800 --resign-percent 2   (800 simulations a move; gives up when lost)",
+    "azplay gtp --game go_9x9                         (an untrained network, to try the GUI)",
+)
+
+
+@dataclass(frozen=True)
+class GtpConfig(EngineConfig):
+    """Settings of `azplay gtp`. GTP has no options: what is not said here stays as it is."""
+
+    game: str = ""
+    """Board and rules at the start; empty: those of the weights file, else go (19x19)."""
+    resign_percent: int = 0
+    """Gives up when its chances are below this many percent; 0: never."""
+    temperature: int = 0
+    """Percent; moves are drawn from visits ^ (100 / temperature); 0 plays the best."""
+    overhead_ms: int = 100
+    """Milliseconds lost between engine and GUI on each move under a clock."""
+
+
+def main() -> int:
+    """Speak GTP on standard input and output until `quit`."""
+    settings = config.load(
+        GtpConfig,
+        command="azplay gtp",
+        examples=EXAMPLES,
+        description="A Go engine that speaks GTP 2 on standard input and output.",
+    )
+    config.check_ranges(
+        settings, resign_percent=(0, 50), temperature=(0, 1000), overhead_ms=(0, 10_000), nodes=(0, 10**9)
+    )
+    from engine.core.options import Options
+    from engine.gtp.board import GoBoard, rules_of
+    from engine.gtp.commands import Desk
+    from engine.gtp.machine import GtpEngine
+    from games import get_game
+
+    trained = "" if settings.weights is None else _game_of(settings)
+    try:
+        game = get_game(settings.game or trained or "go")
+        desk = Desk(GoBoard(rules_of(game)), size=game.rows if trained else None)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+    options = Options(
+        settings.setup(game.name),
+        overhead_ms=settings.overhead_ms,
+        temperature=settings.temperature,
+        resign_percent=settings.resign_percent,
+    )
+    version = settings.name.removeprefix("azselfplay ")
+    return serve(lambda: GtpEngine(desk, version, options, settings.nodes), settings)
+
+
+def _game_of(settings: GtpConfig) -> str:
+    """The game of the weights file. Fatal(BAD_DATA) if it is none."""
+    from net.weights import BadWeights, read_meta
+
+    assert settings.weights is not None
+    try:
+        return read_meta(settings.weights.read_bytes()).game
+    except (BadWeights, OSError) as error:
+        raise Fatal(f"{settings.weights} cannot be used: {error}", Exit.BAD_DATA) from error

@@ -1,0 +1,222 @@
+"""The commands of GTP that need no search: the board, its rules and its score. Pure, but for `loadsgf`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.core.options import shown
+from engine.gtp.board import GoBoard
+from engine.gtp.clocks import GtpClock, clock_of
+from engine.gtp.handicap import LEAST, handicap_points, most_points
+from engine.gtp.protocol import GtpError, colour_of, expect, number, whole_number
+from engine.gtp.rule_names import as_json, change_of, changes_in, value_of
+from engine.gtp.sgf_file import board_from
+
+
+@dataclass
+class Desk:
+    """What the commands work on."""
+
+    board: GoBoard
+    size: int | None = None
+    """The only board that the network plays; None: any."""
+    is_new_game: bool = True
+    """No search has seen this game yet."""
+    clocks: list[GtpClock | None] = field(default_factory=lambda: [None, None])
+    """Of Black and White; None: no limit."""
+
+
+Arguments = tuple[str, ...]
+Handler = Callable[[Desk, Arguments], str]
+COMMANDS: dict[str, tuple[str, Handler]] = {}
+"""Name: (usage, what answers it)."""
+
+
+def command(usage: str) -> Callable[[Handler], Handler]:
+    """Registers the handler of a command."""
+
+    def register(handler: Handler) -> Handler:
+        COMMANDS[usage.split()[0]] = (usage, handler)
+        return handler
+
+    return register
+
+
+def answer(desk: Desk, name: str, arguments: Arguments) -> str:
+    """The text of an answer. GtpError if the command cannot be obeyed."""
+    usage, handler = COMMANDS[name]
+    if not usage.endswith("..."):
+        expect(arguments, usage)
+    return handler(desk, arguments)
+
+
+@command("boardsize SIZE")
+def _boardsize(desk: Desk, arguments: Arguments) -> str:
+    resize(desk, whole_number(arguments[0], "a size"))
+    return ""
+
+
+def resize(desk: Desk, size: int) -> None:
+    """An empty board of another size. GtpError if there is none, or the network does not play it."""
+    _check_size(desk, size)
+    try:
+        desk.board.change(size=size)
+    except GtpError as error:
+        raise GtpError(f"unacceptable size: {error}") from error
+    _clear(desk, ())
+
+
+def _check_size(desk: Desk, size: int) -> None:
+    if desk.size not in (None, size):
+        raise GtpError(
+            f"unacceptable size: the network plays {desk.size} x {desk.size} only; "
+            f"start the engine with one for {size} x {size}"
+        )
+
+
+@command("query_boardsize")
+def _query_boardsize(desk: Desk, _: Arguments) -> str:
+    return str(desk.board.size)
+
+
+@command("clear_board")
+def _clear(desk: Desk, _: Arguments) -> str:
+    desk.board.clear()
+    desk.is_new_game = True
+    return ""
+
+
+@command("komi KOMI")
+def _komi(desk: Desk, arguments: Arguments) -> str:
+    desk.board.change(komi=number(arguments[0], "the komi"))
+    return ""
+
+
+@command("get_komi")
+def _get_komi(desk: Desk, _: Arguments) -> str:
+    return f"{desk.board.rules.komi:g}"
+
+
+@command("play COLOUR VERTEX")
+def _play(desk: Desk, arguments: Arguments) -> str:
+    desk.board.play(colour_of(arguments[0]), arguments[1])
+    return ""
+
+
+@command("undo")
+def _undo(desk: Desk, _: Arguments) -> str:
+    desk.board.undo()
+    return ""
+
+
+# ---- Handicap ------------------------------------------------------------------------------------
+
+
+@command("fixed_handicap STONES")
+def _fixed_handicap(desk: Desk, arguments: Arguments) -> str:
+    count = whole_number(arguments[0], "the number of stones")
+    return _place(desk, tuple(handicap_points(desk.board.size, count)))
+
+
+@command("place_free_handicap STONES")
+def _place_free_handicap(desk: Desk, arguments: Arguments) -> str:
+    """The fixed points; fewer stones than asked for where there are no more, as the specification allows."""
+    count = whole_number(arguments[0], "the number of stones")
+    most = most_points(desk.board.size)
+    return _place(
+        desk, tuple(handicap_points(desk.board.size, max(LEAST, min(count, most)) if count >= LEAST else 0))
+    )
+
+
+@command("set_free_handicap VERTEX ...")
+def _set_free_handicap(desk: Desk, arguments: Arguments) -> str:
+    if len(arguments) < LEAST:
+        raise GtpError(f"bad vertex list: a handicap has {LEAST} stones at least")
+    _place(desk, arguments)
+    return ""
+
+
+def _place(desk: Desk, vertices: Arguments) -> str:
+    if not desk.board.is_empty or desk.board.game_history.actions:
+        raise GtpError("board not empty")
+    desk.board.set_up(vertices, (), to_move=1)
+    return " ".join(vertices)
+
+
+# ---- Clocks --------------------------------------------------------------------------------------
+
+
+@command("time_settings MAIN BYO_YOMI STONES")
+def _time_settings(desk: Desk, arguments: Arguments) -> str:
+    main, period = (max(0.0, number(word, "a time")) for word in arguments[:2])
+    clock = clock_of(main, period, whole_number(arguments[2], "the number of stones"))
+    desk.clocks = [clock, clock]
+    return ""
+
+
+@command("time_left COLOUR TIME STONES")
+def _time_left(desk: Desk, arguments: Arguments) -> str:
+    colour = colour_of(arguments[0])
+    seconds, stones = number(arguments[1], "a time"), whole_number(arguments[2], "the number of stones")
+    clock = desk.clocks[colour] or GtpClock(0.0)
+    desk.clocks[colour] = clock.told(seconds, stones)
+    return ""
+
+
+# ---- Rules and score -----------------------------------------------------------------------------
+
+
+@command("kata-get-rules")
+def _get_rules(desk: Desk, _: Arguments) -> str:
+    return as_json(desk.board.rules)
+
+
+@command("kata-set-rules RULES ...")
+def _set_rules(desk: Desk, arguments: Arguments) -> str:
+    if not arguments:
+        raise GtpError("syntax error: write kata-set-rules RULES")
+    desk.board.change(**changes_in(" ".join(arguments)))
+    return ""
+
+
+@command("kata-set-rule KEY VALUE")
+def _set_rule(desk: Desk, arguments: Arguments) -> str:
+    desk.board.change(**change_of(arguments[0], value_of(arguments[1])))
+    return ""
+
+
+@command("final_score")
+def _final_score(desk: Desk, _: Arguments) -> str:
+    points = desk.board.score()
+    return "0" if points == 0 else f"{'B' if points > 0 else 'W'}+{abs(points):g}"
+
+
+@command("final_status_list STATUS")
+def _final_status_list(desk: Desk, arguments: Arguments) -> str:
+    """By area scoring as the board stands: every stone on it is alive."""
+    status = arguments[0].lower()
+    if status not in ("alive", "seki", "dead"):
+        raise GtpError(f"syntax error: a status is alive, seki or dead, not {shown(status)}")
+    return "\n".join(" ".join(one) for one in desk.board.stones() if one) if status == "alive" else ""
+
+
+@command("showboard")
+def _showboard(desk: Desk, _: Arguments) -> str:
+    game_history = desk.board.game_history
+    lines = game_history.game.notation.render(game_history.state).splitlines()
+    return "\n" + "\n".join(line for line in lines if line.strip())
+
+
+# ---- Files ---------------------------------------------------------------------------------------
+
+
+@command("loadsgf FILE [MOVE]")
+def _loadsgf(desk: Desk, arguments: Arguments) -> str:
+    """Nothing has changed if the file cannot be used."""
+    before = whole_number(arguments[1], "a move number") if len(arguments) > 1 else 0
+    board = board_from(Path(arguments[0]), desk.board.rules, before)
+    _check_size(desk, board.size)
+    desk.board, desk.is_new_game = board, True
+    return ""

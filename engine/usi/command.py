@@ -1,0 +1,51 @@
+"""`azplay usi`: the network as a shogi engine for GUIs and match runners. docs/engine.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.core.command import EngineConfig, serve
+from runtime import config
+from runtime.exits import Exit, Fatal
+
+EXAMPLES = (
+    "azplay usi --weights runs/shogi-small/weights/newest",
+    "azplay usi --weights FILE --nodes 800 --resign-percent 2   (800 simulations a move; gives up when lost)",
+    "azplay usi                                       (an untrained network, to try the GUI)",
+)
+
+
+@dataclass(frozen=True)
+class UsiConfig(EngineConfig):
+    """Settings of `azplay usi`. The GUI can change most of them by options."""
+
+    game: str = "shogi"
+    """shogi, or a variant of its rules."""
+    resign_percent: int = 0
+    """Gives up when its chances are below this many percent; 0: never (option ResignPercent)."""
+
+
+def main() -> int:
+    """Speak USI on standard input and output until `quit`."""
+    settings = config.load(
+        UsiConfig,
+        command="azplay usi",
+        examples=EXAMPLES,
+        description="A shogi engine that speaks USI on standard input and output.",
+    )
+    config.check_ranges(settings, resign_percent=(0, 50))
+    from engine.core.options import Options
+    from engine.uci.dialect import USI
+    from engine.uci.machine import UciEngine
+    from games import get_game
+
+    try:
+        game = get_game(settings.game)
+    except ValueError as error:
+        raise Fatal(str(error), Exit.CONFIG) from error
+
+    def engine() -> UciEngine:
+        options = Options(settings.setup(settings.game), resign_percent=settings.resign_percent)
+        return UciEngine(game, settings.name, options, settings.nodes, USI)
+
+    return serve(engine, settings)

@@ -1,0 +1,122 @@
+"""The GTP engine as a real process, driven by scripts: whole games, streams, hostile lines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "commands.azplay", "gtp", "--threads", "1", "--hash", "16"]
+PATIENCE = 240.0
+"""Seconds for starting and compiling on a busy machine."""
+
+
+class Controller:
+    """A GTP controller: one command, one answer."""
+
+    def __init__(self, *arguments: str) -> None:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen([*COMMAND, *arguments], cwd=ROOT, text=True, **pipes)
+
+    def send(self, line: str) -> None:
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> list[str]:
+        """Lines up to the empty one."""
+        lines: list[str] = []
+        while (line := self.process.stdout.readline()) not in ("\n", ""):
+            lines.append(line.rstrip("\n"))
+        return lines
+
+    def ask(self, line: str) -> str:
+        self.send(line)
+        return "\n".join(self.answer())
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Controller]:
+    controller = Controller("--game", "go_5x5", "--nodes", "40")
+    with controller.process:
+        yield controller
+        assert controller.ask("quit") == "="
+        assert controller.process.wait(timeout=PATIENCE) == 0
+
+
+def test_it_plays_a_whole_game_against_itself_and_scores_it(engine):
+    engine.ask("clear_board")
+    moves = []
+    while moves[-2:] != ["= pass", "= pass"]:
+        moves.append(engine.ask(f"genmove {'bw'[len(moves) % 2]}"))
+        assert moves[-1].startswith("= ")
+        assert len(moves) <= 60, "a game of 5 x 5 has 50 plies at most, and the passes behind them"
+    assert engine.ask("final_score")[:4] in ("= B+", "= W+")
+    assert engine.ask("final_status_list alive").startswith("=")
+
+
+def test_another_board_and_komi_are_played_by_an_untrained_network(engine):
+    assert [engine.ask(line) for line in ("boardsize 3", "komi 9", "genmove b")][:2] == ["=", "="]
+    assert engine.ask("undo") == "="
+    assert engine.ask("get_komi") == "= 9"
+    assert engine.ask("boardsize 5") == "="
+
+
+def test_a_stream_of_analysis_runs_until_the_next_command(engine):
+    engine.send("7 kata-analyze b 10")
+    assert engine.process.stdout.readline() == "=7\n"
+    assert engine.process.stdout.readline().startswith("info move ")
+    engine.send("8 name")
+    assert all(line.startswith("info move ") for line in engine.answer())
+    assert engine.answer() == ["=8 azselfplay"]
+    lines = engine.ask("lz-genmove_analyze b 5").split("\n")
+    assert lines[0] == "="
+    assert lines[-1].startswith("play ")
+
+
+def test_a_clock_ends_a_search(engine):
+    engine.ask("clear_board")
+    assert engine.ask("time_settings 0 1 1") == "="
+    assert engine.ask("genmove b").startswith("= ")
+    assert engine.ask("time_settings 0 1 0") == "="
+
+
+HOSTILE = [
+    b"\xff\xfe\x00garbage\x80",
+    b"play b " + b"C3 " * 100_000,
+    b"play b Z9",
+    b"boardsize 99",
+    b"komi x",
+]
+
+
+def test_hostile_input_never_kills_it_and_the_end_of_input_ends_it_after_its_answers():
+    script = b"\n".join([b"boardsize 5", *HOSTILE, b"set_free_handicap A1 A1", b"loadsgf /", b"1 genmove b"])
+    command = [*COMMAND, "--nodes", "10"]
+    done = subprocess.run(
+        command, input=script, stdout=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE, check=True
+    )
+    answers = done.stdout.decode().split("\n\n")
+    assert [answer[:1] for answer in answers] == ["=", *"???????", "=", "=", ""]
+    assert answers[8].startswith("=1 ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--weights", "/nonexistent/net.safetensors"), 65, "cannot be used"),
+        (("--weights", "pyproject.toml"), 65, "cannot be used"),
+        (("--game", "go_1x1"), 78, "no Go board"),
+        (("--game", "chess"), 78, "chess is not Go"),
+        (("--resign-percent", "90"), 78, "between 0 and 50"),
+    ],
+)
+def test_what_cannot_be_played_ends_it_with_a_clear_message(arguments, code, message):
+    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True}
+    done = subprocess.run([*COMMAND, *arguments], cwd=ROOT, text=True, timeout=PATIENCE, check=False, **pipes)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
