@@ -211,8 +211,6 @@ class Knowledge:
     """(state, the move that led to it) -> picture of a board. None: the terminal's drawing is shown."""
     pgn: PgnWriter | None = None
     """In the form that programs for the game read: PGN for chess, CSA for shogi. None: there is none."""
-    engine_protocol: str = ""
-    """What engines of other programs for it speak: `uci`, `usi` or `gtp`; "": there are none."""
     solution: Solution | None = None
     matches: Matches = Matches()
 

@@ -110,6 +110,9 @@ class Notation:
     action_to_text: Callable[[State, int], str]
     action_from_text: Callable[[State, str], int]
     render: Callable[[State], str]
+    engine_protocol: str = ""
+    """What engines of other programs speak, in which moves are written so: `uci`, `usi` or `gtp`; "": there
+    are none."""
 
 
 @dataclass(frozen=True)

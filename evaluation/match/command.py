@@ -29,6 +29,8 @@ KINDS = (
     "tablebase       perfect play in endgames that have tables, from a file of such positions",
     "blend:SPEC:P    plays P % of its moves as player SPEC, the others at random",
     "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine (chess)",
+    "usi:COMMAND?...  the same for USI engines (shogi)",
+    "gtp:COMMAND?movetime=MS&timeout=S&level=1    any GTP engine (Go); level 1 is sent as a command",
 )
 """The kinds of players, for `--help`."""
 EXAMPLES = (

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from evaluation.match.command import KINDS
 from evaluation.match.player import Player
-from games.knowledge import knowledge_of
 from games.spec import Game
 from runtime.exits import Exit, Fatal
 from runtime.weights_files import short_name
@@ -119,7 +118,7 @@ def _engine_player(spec: str, kind: str, rest: str, game: Game) -> Player:
     """An engine of another program. Only the protocol's module is imported."""
     from evaluation.match.engine_player import EnginePlayer, parse_spec
 
-    spoken = knowledge_of(game).engine_protocol
+    spoken = game.notation.engine_protocol
     if spoken != kind:
         what = f"engines of {game.name} speak {spoken}" if spoken else f"{game.name} has no engines"
         raise Fatal(f"{spec!r}: {kind.upper()} engines do not play {game.name}; {what}", Exit.CONFIG)

@@ -48,7 +48,6 @@ KNOWLEDGE = Knowledge(
     read_start=_without_operations,
     svg=pictures.svg,
     pgn=pictures.pgn,
-    engine_protocol="uci",
     solution=SOLUTION,
     matches=Matches(
         opponents=("random", "greedy", "alphabeta:1", "alphabeta:2"),

@@ -79,6 +79,7 @@ NOTATION = Notation(
     action_to_text=action_to_uci,
     action_from_text=action_from_uci,
     render=render,
+    engine_protocol="uci",
 )
 
 __all__ = ["NOTATION", "START_FEN", "legal_list"]

@@ -30,7 +30,9 @@ class Text:
     """`games.go.kernels.kernels_of`"""
 
     def notation(self) -> Notation:
-        return Notation(self.state_from, self.text_of, self.move_of, self.action_from, self.render)
+        return Notation(
+            self.state_from, self.text_of, self.move_of, self.action_from, self.render, engine_protocol="gtp"
+        )
 
     # ---- Positions ----------------------------------------------------------------------------
 

@@ -97,4 +97,5 @@ NOTATION = Notation(
     action_to_text=action_to_usi,
     action_from_text=action_from_usi,
     render=render,
+    engine_protocol="usi",
 )

@@ -1,0 +1,123 @@
+"""USI engines: shogi."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+from evaluation.match.engine_player import USUAL_NODES, EngineError, EngineSpec
+from evaluation.match.line_process import LineProcess
+from evaluation.match.player import Choice, Clock, PlayerResigned
+from games.game_history import GameHistory
+
+EXAMPLE = "usi:/usr/games/fairy-stockfish?nodes=1000 (Debian: apt-get install fairy-stockfish)"
+CENTIPAWN_SCALE = 600.0
+"""Centipawns at which the chances are 73 to 27, as most shogi engines mean them."""
+
+
+def check_limits(text: str, spec: EngineSpec) -> None:
+    """The protocol has them all."""
+
+
+async def connect(spec: EngineSpec) -> UsiConnection:
+    """A running engine with its options set. EngineError or OSError if there is none."""
+    connection = UsiConnection(spec, await LineProcess.start(spec.command))
+    try:
+        await connection.begin()
+    except BaseException:
+        connection.kill()
+        raise
+    return connection
+
+
+class UsiConnection:
+    """One engine process."""
+
+    def __init__(self, spec: EngineSpec, process: LineProcess) -> None:
+        self._spec = spec
+        self._process = process
+        self._game_id = 0
+
+    async def begin(self) -> None:
+        """Say hello, set the options, wait until the engine is ready."""
+        await self._process.send("usi")
+        known = {""}
+        while (line := await self._process.line()) != "usiok":
+            if line.startswith("option name "):
+                known.add(line.removeprefix("option name ").partition(" type ")[0].lower())
+        for name, value in self._spec.options.items():
+            if name.lower() not in known:
+                raise EngineError(f"it has no option {name!r}")
+            await self._process.send(f"setoption name {name} value {value}")
+        await self._be_ready()
+
+    async def _be_ready(self) -> None:
+        await self._process.send("isready")
+        while await self._process.line() != "readyok":
+            pass
+
+    async def choose(self, game_history: GameHistory, clock: Clock | None, game_id: int) -> Choice:
+        if game_id != self._game_id:
+            self._game_id = game_id
+            await self._process.send("usinewgame")
+            await self._be_ready()
+        start = f"sfen {game_history.start}" if game_history.start else "startpos"
+        moves = game_history.moves_text()
+        await self._process.send(" ".join(["position", start, *(["moves", *moves] if moves else [])]))
+        await self._process.send(go_line(self._spec, clock, game_history.side_to_move))
+        value, nodes = None, 0
+        while not (line := await self._process.line()).startswith("bestmove"):
+            value, nodes = heard(line, value, nodes)
+        move = [*line.split(), ""][1]
+        if move == "resign":
+            raise PlayerResigned
+        if move == "win":
+            raise EngineError("declares that it has won, which these rules do not know")
+        return Choice(game_history.game.notation.action_from_text(game_history.state, move), value, nodes)
+
+    async def quit(self) -> None:
+        await self._process.send("quit")
+        await self._process.end_of_output()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def go_line(spec: EngineSpec, clock: Clock | None, side: int) -> str:
+    """The `go` command with the limits of the spec, or by the clock of `side` (0: the first player)."""
+    words = ["go"]
+    if clock is not None:
+        times = (clock.remaining, clock.opponent or clock.remaining)
+        first, second = times if side == 0 else times[::-1]
+        words += ["btime", _ms(first), "wtime", _ms(second)]
+        words += ["binc", _ms(clock.increment), "winc", _ms(clock.increment)]
+    elif spec.movetime is not None:
+        words += ["btime", "0", "wtime", "0", "byoyomi", _ms(spec.movetime)]
+    if spec.depth is not None:
+        words += ["depth", str(spec.depth)]
+    if spec.nodes is not None or (clock is None and not spec.has_limit):
+        words += ["nodes", str(spec.nodes or USUAL_NODES)]
+    return " ".join(words)
+
+
+def _ms(seconds: float) -> str:
+    return str(max(0, round(1000 * seconds)))
+
+
+def heard(line: str, value: float | None, nodes: int) -> tuple[float | None, int]:
+    """(value for the side to move, nodes) after an `info` line, which may say neither."""
+    words = line.split()
+    if words[:1] != ["info"] or "string" in words[:2]:
+        return value, nodes
+    pairs = dict(pairwise(words))
+    if pairs.get("nodes", "").isdecimal():
+        nodes = int(pairs["nodes"])
+    if "mate" in words:
+        value = -1.0 if pairs["score"] == "mate" and pairs.get("mate", "").startswith("-") else 1.0
+    elif _is_number(pairs.get("cp", "")):
+        value = math.tanh(int(pairs["cp"]) / (2 * CENTIPAWN_SCALE))
+    return value, nodes
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and len(text) < 10

@@ -1,0 +1,89 @@
+"""An engine for GTP or USI that does as told: good; or, when asked for a move, crash, hang, illegal, garbage,
+resign; or dead at once. A number behind the mode says how many good moves come before.
+
+Good moves of GTP are points column by column; the moves of USI push the edge pawns, then the lances' pawns.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+USI_MOVES = {
+    0: ["1g1f", "9g9f", "2g2f", "8g8f", "1i1h", "1h1i"],
+    1: ["1c1d", "9c9d", "2c2d", "8c8d", "1a1b", "1b1a"],
+}
+ILLEGAL = {"gtp": "A99", "usi": "5a5a"}
+
+
+def misbehave(protocol: str, mode: str) -> None:
+    if mode == "crash":
+        os._exit(9)
+    if mode == "hang":
+        for _ in sys.stdin:
+            pass
+    before = "= " if protocol == "gtp" else "bestmove "
+    words = {"illegal": before + ILLEGAL[protocol], "resign": before + "resign", "garbage": "\x00\xff what?"}
+    print(words[mode] + "\n" * (protocol == "gtp"), flush=True)
+
+
+def gtp(mode: str, after: int) -> None:
+    stones, moves, size = set(), 0, 19
+    for line in sys.stdin:
+        words, text, failed = line.split(), "", False
+        if words[0] == "protocol_version":
+            text = "2"
+        elif words[0] == "known_command":
+            text = "false"
+        elif words[0] == "boardsize":
+            size, stones = int(words[1]), set()
+        elif words[0] == "clear_board":
+            stones = set()
+        elif words[0] == "play":
+            stones.add(words[2])
+        elif words[0] == "genmove":
+            moves += 1
+            if mode != "good" and moves > after:
+                misbehave("gtp", mode)
+                continue
+            points = (f"{column}{row}" for column in "ABCDEFGHJ"[:size] for row in range(1, size + 1))
+            text = next((point for point in points if point not in stones), "pass")
+            stones.add(text)
+        elif words[0] not in ("komi", "time_settings", "time_left", "level", "quit"):
+            failed, text = True, "unknown command"
+        print(f"{'?' if failed else '='} {text}\n", flush=True)
+        if words[0] == "quit":
+            return
+
+
+def usi(mode: str, after: int) -> None:
+    played: list[str] = []
+    moves = 0
+    for line in sys.stdin:
+        words = line.split()
+        if words[0] == "usi":
+            print("id name scripted\noption name Skill type spin default 1 min 0 max 9\nusiok", flush=True)
+        elif words[0] == "isready":
+            print("readyok", flush=True)
+        elif words[0] == "position":
+            played = words[words.index("moves") + 1 :] if "moves" in words else []
+        elif words[0] == "go":
+            moves += 1
+            if mode != "good" and moves > after:
+                misbehave("usi", mode)
+                continue
+            mine = played[len(played) % 2 :: 2]
+            move = USI_MOVES[len(played) % 2][min(len(mine), 4 + len(mine) % 2)]
+            print(f"info depth 1 nodes 7 score cp 100\nbestmove {move}", flush=True)
+        elif words[0] == "quit":
+            return
+
+
+def main() -> None:
+    protocol, mode, after = sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 0
+    if mode == "dead":
+        raise SystemExit(1)
+    {"gtp": gtp, "usi": usi}[protocol](mode, after)
+
+
+main()

@@ -1,0 +1,138 @@
+"""GTP and USI engines as real processes: good ones play, bad ones lose their games and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from evaluation.match.engine_player import EngineSpec
+from evaluation.match.openings import Opening
+from evaluation.match.player import Clock
+from evaluation.match.players import make_player
+from evaluation.match.runner import FAILURE, ClockSettings, MatchSettings, PlayedGame, play_match
+from evaluation.match.usi_player import go_line, heard
+from games import get_game
+from games.spec import RESIGNATION
+from runtime.exits import Fatal
+
+ENGINE = Path(__file__).with_name("scripted_lines.py")
+GAMES = {"gtp": "go_5x5", "usi": "shogi"}
+BOTH = pytest.mark.parametrize("protocol", GAMES)
+MAX_PLIES = 8
+
+
+def spec(protocol: str, mode: str, query: str = "timeout=240") -> str:
+    return f"{protocol}:{sys.executable} {ENGINE} {protocol} {mode}?{query}"
+
+
+def played(
+    protocol: str, a: str, b: str, *openings: Opening, clock: ClockSettings | None = None
+) -> list[PlayedGame]:
+    game = get_game(GAMES[protocol])
+
+    async def match() -> list[PlayedGame]:
+        players = make_player(a, game), make_player(b, game)
+        players[0].name, players[1].name = "a", "b"
+        settings = MatchSettings(2, MAX_PLIES, clock=clock)
+        try:
+            return await play_match(game, *players, openings or [Opening("start")], settings)
+        finally:
+            for player in players:
+                await player.close()
+
+    return asyncio.run(match())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "mode", "what"),
+    [
+        *((protocol, "crash 1", "died") for protocol in GAMES),
+        *((protocol, "hang 1", "said nothing for 1 s") for protocol in GAMES),
+        *((protocol, "dead", "did not start") for protocol in GAMES),
+        ("gtp", "illegal", "'A99'"),
+        ("usi", "illegal", "'5a5a'"),
+        ("gtp", "garbage 1", "which is not GTP"),
+    ],
+)
+def test_a_bad_engine_loses_every_game_it_is_in_and_the_match_ends(
+    protocol: str, mode: str, what: str
+) -> None:
+    timeout = "timeout=1" if mode.startswith("hang") else "timeout=240"
+    games = played(protocol, spec(protocol, mode, timeout), "random")
+    assert [game.outcome_for_a for game in games] == [-1] * 2
+    assert {game.reason for game in games} == {FAILURE}
+    assert {game.failed for game in games} == {"a"}
+    assert all(what in game.detail for game in games)
+
+
+@BOTH
+def test_a_game_that_is_given_up_is_lost_without_a_failure(protocol: str) -> None:
+    games = played(protocol, spec(protocol, "resign 1"), spec(protocol, "good"), Opening("a"), Opening("b"))
+    assert {game.reason for game in games} == {RESIGNATION}
+    assert {(game.failed, game.outcome_for_a) for game in games} == {("", -1)}
+    assert sorted(game.plies for game in games) == [0, 1, 2, 3] or {game.plies for game in games} <= {
+        0,
+        1,
+        2,
+        3,
+    }
+
+
+@BOTH
+@pytest.mark.parametrize("clock", [None, ClockSettings(60.0)], ids=["limits", "clock"])
+def test_a_good_engine_plays_its_moves_and_hears_the_other_sides(
+    protocol: str, clock: ClockSettings | None
+) -> None:
+    (first, second) = played(
+        protocol, spec(protocol, "good", "movetime=50"), spec(protocol, "good"), clock=clock
+    )
+    assert (first.reason, first.plies) == ("ply_cap", MAX_PLIES)
+    assert first.actions == second.actions
+
+
+def test_an_opening_reaches_a_gtp_engine_with_its_stones_and_moves() -> None:
+    start = "...../...../..x../...../..... o 0"
+    (game, _) = played("gtp", spec("gtp", "good"), spec("gtp", "good"), Opening("one", start, (1,)))
+    moves = [get_game("go_5x5").notation.action_to_text(None, action) for action in game.actions[:4]]
+    assert moves == ["B1", "A1", "A2", "A3"]
+
+
+@pytest.mark.parametrize(
+    ("game", "player", "message"),
+    [
+        ("chess", "gtp:gnugo", "engines of chess speak uci"),
+        ("go_5x5", "uci:stockfish", "engines of go_5x5 speak gtp"),
+        ("tic_tac_toe", "uci:stockfish", "tic_tac_toe has no engines"),
+        ("go_5x5", "gtp:no-such-engine", "there is no engine"),
+        ("go_5x5", f"gtp:{sys.executable}?nodes=100", "neither nodes nor depth"),
+        ("shogi", f"usi:{sys.executable}?nodes=many", "numbers"),
+    ],
+)
+def test_what_cannot_be_played_is_said_before_the_first_game(game: str, player: str, message: str) -> None:
+    with pytest.raises(Fatal, match=message):
+        make_player(player, get_game(game))
+
+
+@BOTH
+def test_an_engine_that_refuses_an_option_is_not_played_with(protocol: str) -> None:
+    player = make_player(spec(protocol, "good", "Dance=3"), get_game(GAMES[protocol]))
+    with pytest.raises(Fatal, match="Dance"):
+        asyncio.run(player.prepare())
+
+
+def test_a_usi_engine_is_told_its_limits_and_says_values() -> None:
+    assert go_line(EngineSpec(()), None, 0) == "go nodes 1000"
+    assert (
+        go_line(EngineSpec((), depth=3, movetime=0.25), None, 1) == "go btime 0 wtime 0 byoyomi 250 depth 3"
+    )
+    clock = Clock(9.5, 0.1, 7.0)
+    assert go_line(EngineSpec(()), clock, 1) == "go btime 7000 wtime 9500 binc 100 winc 100"
+    assert heard("info depth 3 score cp -600 nodes 77 pv 7g7f", None, 0) == (
+        pytest.approx(-0.4621, abs=1e-4),
+        77,
+    )
+    assert heard("info score mate -4", 0.5, 3) == (-1.0, 3)
+    assert heard("info string score cp 5", None, 3) == (None, 3)
