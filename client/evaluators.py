@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from client.local_net import LocalNet
 from client.remote_evaluator import RemoteEvaluator
-from client.weights_puller import WeightsPuller
 from games.legal_masks import LegalMasks
 from games.spec import Game
 from protocol.errors import Code
@@ -28,6 +27,7 @@ from protocol.messages import (
 from runtime.connection import Connection, ConnectionSettings
 from runtime.logs import Repeated
 from runtime.sockets import Context
+from runtime.weights_puller import WeightsPuller
 from search.evaluator import Evaluator, LocalEvaluator
 
 FEWEST_GAMES = 64

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from small_disk import SmallDisk, small_disk
 
-from client import weights_puller
-from client.weights_puller import WeightsPuller
 from protocol.messages import Chunk, GetChunk, WeightsInfo, Welcome
+from runtime import weights_puller
 from runtime.exits import NOT_RETRIED, Exit, Fatal
 from runtime.log_files import LogFile
 from runtime.runs import RunFolder, write_atomically
+from runtime.weights_puller import WeightsPuller
 from server.weights import SAVE_AGAIN, WeightsStore
 from store.sqlite import Totals
 from trainer import checkpoint
@@ -192,7 +192,7 @@ def test_a_client_with_its_own_network_loads_weights_as_soon_as_they_can_be_writ
     puller: WeightsPuller
     (disk.path / "weights").mkdir()
     disk.fill()
-    logger = logging.getLogger("client.weights_puller")
+    logger = logging.getLogger("runtime.weights_puller")
     logger.addHandler(handler := Freeing())
     try:
         asyncio.run(main())

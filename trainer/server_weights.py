@@ -3,99 +3,66 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable
-from contextlib import suppress
+from pathlib import Path
 
 from protocol.errors import Code
-from protocol.messages import AnyMessage, Chunk, GetChunk, Refused, WeightsInfo
+from protocol.messages import AnyMessage, Chunk, Refused, WeightsInfo, Welcome
 from runtime.exits import Exit, Fatal
+from runtime.weights_puller import WeightsPuller
 
 SERVER = "server"
 """The word for `--weights` that means these."""
-ASK_AGAIN = 5.0
-"""Seconds after which a chunk is asked for again."""
 
 
 class ServerWeights:
-    """One file, chunk after chunk: ask, take, ask for the next. No socket, no clock."""
-
-    def __init__(self, info: WeightsInfo) -> None:
-        self._info = info
-        self._data = bytearray()
-        self._refusal = ""
-
-    @property
-    def is_whole(self) -> bool:
-        return len(self._data) == self._info.size
-
-    def ask(self) -> GetChunk:
-        """What to send, again when no answer comes. Raises Fatal(TRY_AGAIN) once the server has refused."""
-        if self._refusal:
-            raise Fatal(
-                f"the server's weights cannot be fetched: {self._refusal}; start again", Exit.TRY_AGAIN
-            )
-        return GetChunk(self._info.sha256, len(self._data))
-
-    def on_chunk(self, message: Chunk, data: bytes | memoryview) -> bool:
-        """Whether this was the chunk that is asked for."""
-        asked = message.sha256 == self._info.sha256 and message.offset == len(self._data)
-        if not asked or not 0 < len(data) <= self._info.size - len(self._data):
-            return False
-        self._data += data
-        return True
-
-    def on_refused(self, message: Refused) -> bool:
-        """Whether this ends the fetching: the server no longer keeps the file."""
-        if message.code == Code.UNKNOWN_WEIGHTS:
-            self._refusal = message.reason
-        return bool(self._refusal)
-
-    def content(self) -> bytes:
-        """The whole file. Raises Fatal(BAD_DATA) when it is not what was announced."""
-        data = bytes(self._data)
-        if hashlib.sha256(data).digest() != self._info.sha256:
-            raise Fatal(
-                f"the server's weights (version {self._info.version}) came with another sha256 than it says: "
-                "look at the disk of the server's run folder",
-                Exit.BAD_DATA,
-            )
-        return data
-
-
-class Fetching:
-    """Around `ServerWeights`: asks, waits for the answer, asks again. `send` as in `Connection`;
-    the owner passes on what arrives."""
+    """Fetches them once. `send` as in `Connection`; the owner passes on what arrives."""
 
     def __init__(self, send: Callable[..., bool]) -> None:
         self._send = send
-        self._fetched: ServerWeights | None = None
-        self._came = asyncio.Event()
+        self._puller: WeightsPuller | None = None
+        """While they are being fetched."""
+
+    def joined(self, welcome: Welcome) -> None:
+        if self._puller is not None:
+            self._puller.joined(welcome)
+
+    def lost(self) -> None:
+        if self._puller is not None:
+            self._puller.lost()
 
     def on_message(self, message: AnyMessage, frames: list[memoryview]) -> bool:
-        """Whether it was meant for us."""
-        fetched = self._fetched
+        """Whether it was meant for us. Fatal(TRY_AGAIN) once the server keeps that file no longer."""
+        if self._puller is None:
+            return False
         match message:
-            case Chunk() if fetched is not None and len(frames) == 1:
-                mine = fetched.on_chunk(message, frames[0])
-            case Refused() if fetched is not None:
-                mine = fetched.on_refused(message)
+            case Chunk():
+                self._puller.on_chunk(message, frames)
+            case Refused(code=Code.UNKNOWN_WEIGHTS, reason=reason):
+                raise Fatal(f"the server's weights cannot be fetched: {reason}; start again", Exit.TRY_AGAIN)
+            case Refused():
+                self._puller.on_refused(message)
             case _:
                 return False
-        if mine:
-            self._came.set()
-        return mine
+        return True
 
-    async def file(self, info: WeightsInfo, stop: asyncio.Event) -> bytes | None:
-        """The bytes of these weights; None when the stop comes first. Raises Fatal as `ServerWeights`."""
-        fetched = self._fetched = ServerWeights(info)
-        while not fetched.is_whole:
-            self._send(fetched.ask())
-            with suppress(TimeoutError):
-                async with asyncio.timeout(ASK_AGAIN):
-                    await self._came.wait()
-            self._came.clear()
-            if stop.is_set():
-                return None
-        self._fetched = None
-        return fetched.content()
+    async def file(self, welcome: Welcome, folder: Path, stop: asyncio.Event) -> Path | None:
+        """Their file, in `folder`; None when the stop comes first. Fatal(TRY_AGAIN) if there are none yet."""
+        if welcome.weights is None:
+            raise Fatal("--weights server: the server has no weights yet", Exit.TRY_AGAIN)
+        whole: list[Path] = []
+
+        def keep(path: Path, _: WeightsInfo) -> str:
+            whole.append(path)
+            return ""
+
+        self._puller = WeightsPuller(folder, keep, self._send)
+        self._puller.joined(welcome)
+        async with asyncio.TaskGroup() as group:
+            pulling = group.create_task(self._puller.run())
+            ends = [group.create_task(event.wait()) for event in (self._puller.ready, stop)]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in (pulling, *ends):
+                task.cancel()
+        self._puller = None
+        return whole[-1] if whole else None

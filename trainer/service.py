@@ -40,7 +40,7 @@ from trainer.figures import Figures, log_line
 from trainer.ingest import Done, Ingest, Job
 from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run
-from trainer.server_weights import SERVER, Fetching
+from trainer.server_weights import SERVER, ServerWeights
 from trainer.train_step import prepare_thread
 from trainer.training_loop import cpu_threads
 from trainer.weights_out import WeightsOut
@@ -90,7 +90,7 @@ class Service:
         """Whether games that are stored now go to training through memory (`_fill`)."""
         self._gated = False
         """Games lag behind the weights that are published, as they should."""
-        self._fetching = Fetching(self._connection.send)
+        self._server_weights = ServerWeights(self._connection.send)
         self._games_came = asyncio.Event()
         self._work_came = asyncio.Event()
         self._joined: asyncio.Future[Welcome] = asyncio.get_running_loop().create_future()
@@ -124,14 +124,10 @@ class Service:
         """The run, begun with the server's weights if that was asked for; None when the stop comes first."""
         if self._config.weights != SERVER:
             return await self.in_training_thread(open_run, self._config, welcome)
-        if welcome.weights is None:
-            raise Fatal("--weights server: the server has no weights yet", Exit.TRY_AGAIN)
-        data = await self._fetching.file(welcome.weights, stop.finishing)
-        if data is None:
-            return None
         with own_folder() as folder:
-            file = folder / "server.safetensors"
-            file.write_bytes(data)
+            file = await self._server_weights.file(welcome, folder, stop.finishing)
+            if file is None:
+                return None
             return await self.in_training_thread(open_run, replace(self._config, weights=str(file)), welcome)
 
     async def _work(self, group: asyncio.TaskGroup, run: Run, stop: Stop) -> None:
@@ -179,13 +175,15 @@ class Service:
                 Exit.BAD_DATA,
             )
         self._gated = welcome.gated
+        self._server_weights.joined(welcome)
         self._weights.joined(welcome, time.monotonic())
 
     def _on_lost(self, _: str) -> None:
+        self._server_weights.lost()
         self._weights.lost()
 
     def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
-        if self._fetching.on_message(message, frames):
+        if self._server_weights.on_message(message, frames):
             return
         if isinstance(message, RelayGame):
             self._on_game(message, frames)

@@ -19,7 +19,7 @@ from games import get_game
 from net.architectures.registry import build
 from net.architectures.residual import Residual
 from net.weights import WeightsMeta, from_bytes, load, to_bytes
-from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, GetChunk, Hello, Refused, WeightsInfo, Welcome
+from protocol.messages import CHUNK, PROTOCOL_VERSION, Chunk, Hello, Refused, WeightsInfo, Welcome
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
@@ -147,29 +147,24 @@ def test_a_trainer_elsewhere_goes_on_from_the_servers_weights(
     assert all(torch.equal(tensor, played.state_dict()[name]) for name, tensor in begun.state_dict().items())
 
 
-def test_the_servers_weights_are_fetched_once_and_whole() -> None:
-    """Chunks that were not asked for are dropped; a file that is gone, or came changed, is named."""
-    data = bytes(range(256)) * 3000
-    info = WeightsInfo(1, 10, hashlib.sha256(data).digest(), len(data), GAME.name)
-    fetching = ServerWeights(info)
-    assert not fetching.on_chunk(Chunk(info.sha256, CHUNK), data[CHUNK:])
-    assert not fetching.on_chunk(Chunk(bytes(32), 0), data[:CHUNK])
-    assert not fetching.on_chunk(Chunk(info.sha256, 0), b"")
-    assert fetching.on_chunk(Chunk(info.sha256, 0), data[:CHUNK])
-    assert not fetching.on_chunk(Chunk(info.sha256, 0), data[:CHUNK])
-    assert fetching.ask() == GetChunk(info.sha256, CHUNK)
-    assert fetching.on_chunk(Chunk(info.sha256, CHUNK), data[CHUNK:])
-    assert fetching.is_whole
-    assert fetching.content() == data
-    changed = ServerWeights(msgspec.structs.replace(info, sha256=bytes(32), size=4))
-    assert changed.on_chunk(Chunk(bytes(32), 0), b"1234")
-    with pytest.raises(Fatal, match="another sha256"):
-        changed.content()
-    gone = ServerWeights(info)
-    assert gone.on_refused(Refused("unknown_weights", "no longer kept"))
-    with pytest.raises(Fatal, match="no longer kept") as caught:
-        gone.ask()
-    assert caught.value.code == Exit.TRY_AGAIN
+def test_weights_that_the_server_keeps_no_longer_end_the_trainer(tmp_path: Path) -> None:
+    """Else it would ask for them for ever; chunks that nobody waits for are not its own."""
+    info = WeightsInfo(1, 10, bytes(32), 4, GAME.name)
+    told = msgspec.structs.replace(welcome(), weights=info)
+
+    async def scenario() -> None:
+        weights, stop = ServerWeights(lambda *_: True), asyncio.Event()
+        assert not weights.on_message(Chunk(bytes(32), 0), [memoryview(b"1234")])
+        async with asyncio.timeout(TIMEOUT), asyncio.TaskGroup() as group:
+            fetching = group.create_task(weights.file(told, tmp_path, stop))
+            await asyncio.sleep(0)
+            with pytest.raises(Fatal, match="no longer kept") as caught:
+                weights.on_message(Refused("unknown_weights", "no longer kept"), [])
+            assert caught.value.code == Exit.TRY_AGAIN
+            stop.set()
+            assert await fetching is None
+
+    asyncio.run(scenario())
 
 
 def test_nothing_is_published_before_the_first_checkpoint(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from client.weights_pull import Ask, Complete, WeightsPull
-from client.weights_puller import WeightsPuller
 from protocol.messages import CHUNK, Chunk, GetChunk, WeightsInfo
+from runtime.weights_pull import Ask, Complete, WeightsPull
+from runtime.weights_puller import WeightsPuller
 
 DATA = bytes(range(256)) * (10 * CHUNK // 256 + 3)
 SHA = hashlib.sha256(DATA).digest()

@@ -1,5 +1,6 @@
-"""For a worker with its own network: hears which weights are current, fetches them and has them loaded.
+"""Hears which weights are current, fetches them and has them loaded.
 
+For workers with a network of their own, and for a trainer that begins with the server's.
 The edge around `WeightsPull`. Weights that cannot be used are refused, and the old ones stay.
 """
 
@@ -11,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from client.weights_pull import Ask, Complete, Instruction, WeightsPull
 from protocol.messages import (
     Chunk,
     GetChunk,
@@ -21,6 +21,7 @@ from protocol.messages import (
 )
 from runtime.logs import Repeated
 from runtime.runs import write_atomically
+from runtime.weights_pull import Ask, Complete, Instruction, WeightsPull
 
 WRITE_AGAIN = 5.0
 """Seconds between two attempts to write to a disk that is full."""
@@ -34,7 +35,7 @@ Load = Callable[[Path, WeightsInfo], str]
 
 
 class WeightsPuller:
-    """The owner runs `run` and passes on what arrives. `send` as in `RemoteEvaluator`."""
+    """The owner runs `run` and passes on what arrives. `send` as in `runtime.connection.Connection`."""
 
     def __init__(
         self, folder: Path, load: Load, send: Callable[..., bool], pull: WeightsPull | None = None
@@ -107,7 +108,7 @@ class WeightsPuller:
         if fault:
             log.error("weights version %d are not used, the old ones stay: %s", info.version, fault)
         else:
-            log.info("playing with weights version %d (step %d)", info.version, info.step)
+            log.info("weights version %d (step %d) are in use", info.version, info.step)
             self.ready.set()
         self._carry_out(self._pull.settled(not fault, self._loop.time()))
 
