@@ -18,8 +18,7 @@ from games.bits import ONE, ZERO
 from games.coded_cells import CodedCells
 from games.jit import jit
 from games.packed_scalars import PackedScalars
-from games.shogi.boards import Board, rotated, without
-from games.shogi.ends import earlier_occurrences
+from games.shogi.ends import same_position
 from games.shogi.layout import (
     CODE_BITS,
     CODE_LETTERS,
@@ -28,10 +27,7 @@ from games.shogi.layout import (
     IN_ALL,
     PLIES_SHIFT,
     WHITES,
-    Kinds,
     hand_of,
-    kinds_seen,
-    occupied_of,
 )
 from games.spec import Positions, State
 
@@ -55,47 +51,82 @@ CODED_CELLS = CodedCells(CODE_BITS, _planes_of())
 CELLS_A_WORD = CODED_CELLS.cells_a_word
 CODE_WORDS = CODED_CELLS.words(81)
 
-SPREAD = np.array(
-    [sum((bits >> at & 1) << CODE_BITS * at for at in range(6)) for bits in range(64)], dtype=np.uint64
-)
-"""Six bits, five apart: one bit of the codes of six squares."""
-_SIX, _THIRTY, _NINE = np.uint64(6), np.uint64(30), np.uint64(9)
-_SIX_BITS, _TWELVE_BITS = np.uint64(63), np.uint64(4095)
+_SIX_BITS, _TWELVE_BITS, _SIX = np.uint64(63), np.uint64(4095), np.uint64(6)
+_THREE, _THIRTY = np.uint64(3), np.uint64(30)
 _REPETITIONS_SHIFT = HAND_BITS + HAND_BITS
 _MOST_PLIES = np.uint64(MOST_PLIES)
+_REPETITIONS, _EIGHT_BITS = np.uint64(REPETITIONS), np.uint64(255)
+
+
+def _spread_table() -> npt.NDArray[np.uint64]:
+    """`[side * 64 + six bits]`: the bits five apart, one bit of the codes of six squares; for White in the
+    opposite order, as the board is rotated."""
+    rows = [[bits >> at & 1 for at in range(6)] for bits in range(64)]
+    return np.array(
+        [sum(bit << CODE_BITS * at for at, bit in enumerate(row[::way])) for way in (1, -1) for row in rows],
+        dtype=np.uint64,
+    )
+
+
+SPREAD = _spread_table()
 
 
 @jit
-def _twelve(board: Board, word: int) -> np.uint64:
-    """The bits of the twelve squares (the last nine) that word `word` of the codes holds."""
-    if word == 6:
-        return board[1] >> _NINE
-    shift = np.uint64(12 * word)
-    return ((board[0] >> shift) | (board[1] << (np.uint64(63) - shift))) & _TWELVE_BITS
+def _twelve(low: np.uint64, high: np.uint64, first: int) -> np.uint64:
+    """The bits of the squares `first` to `first + 11` of a board of two words; there are none before 0."""
+    if first < 0:
+        return (low << _THREE) & _TWELVE_BITS
+    if first >= 63:
+        return high >> np.uint64(first - 63)
+    return ((low >> np.uint64(first)) | (high << np.uint64(63 - first))) & _TWELVE_BITS
 
 
 @jit
-def _spread(twelve: np.uint64) -> np.uint64:
-    return SPREAD[twelve & _SIX_BITS] | (SPREAD[twelve >> _SIX] << _THIRTY)
-
-
-@jit
-def _other_seen(state: State, kinds: Kinds, side: np.uint64) -> Board:
-    """The squares of the pieces that are not `side`'s, as `side` sees them."""
-    white = (state[8], state[9])
-    return without(occupied_of(kinds), rotated(white)) if side else white
+def _spread(twelve: np.uint64, side: np.uint64) -> np.uint64:
+    low, high = twelve & _SIX_BITS, twelve >> _SIX
+    if side:
+        low, high = high, low
+    row = side << _SIX
+    return SPREAD[row | low] | (SPREAD[row | high] << _THIRTY)
 
 
 @jit
 def _write_codes(state: State, side: np.uint64, words: npt.NDArray[np.uint64]) -> None:
     """The codes of all squares as `side` sees them; 16 more for a piece of the other. words  [7]"""
-    kinds = kinds_seen(state, side)
-    other = _other_seen(state, kinds, side)
     for word in range(CODE_WORDS):
-        codes = _spread(_twelve(kinds.low, word)) | (_spread(_twelve(kinds.mid, word)) << np.uint64(1))
-        codes |= _spread(_twelve(kinds.high, word)) << np.uint64(2)
-        codes |= _spread(_twelve(kinds.promoted, word)) << np.uint64(3)
-        words[word] = codes | (_spread(_twelve(other, word)) << np.uint64(4))
+        first = 69 - 12 * word if side else 12 * word  # 80 - square turns the board
+        occupied, codes = ZERO, ZERO
+        for bit in range(4):
+            twelve = _twelve(state[2 * bit], state[2 * bit + 1], first)
+            occupied |= twelve
+            codes |= _spread(twelve, side) << np.uint64(bit)
+        white = _twelve(state[8], state[9], first)
+        words[word] = codes | (_spread(occupied ^ white if side else white, side) << np.uint64(4))
+
+
+@jit
+def _times_before(positions: Positions, n: int, history: int) -> np.uint64:
+    """How often each of the newest `history` <= 8 positions stood on the board before: eight bits each, the
+    newest in the lowest.
+
+    All of the game is looked at, four positions at a time: White's squares on files 1 to 7 tell nearly all
+    positions from each other.
+    """
+    found = ZERO
+    for parity in range(2):
+        newest = n - 1 - parity
+        if newest < 4:
+            continue
+        second, third, fourth = max(newest - 2, 0), max(newest - 4, 0), max(newest - 6, 0)
+        one, two = positions[newest, 8], positions[second, 8]
+        three, four = positions[third, 8], positions[fourth, 8]
+        for earlier in range(newest - 4, -1, -2):
+            seen = positions[earlier, 8]
+            if seen in (one, two, three, four):
+                for back in range(parity, min(history, n - 1 - earlier), 2):
+                    if same_position(positions[n - 1 - back], positions[earlier]):
+                        found += ONE << np.uint64(8 * back)
+    return found
 
 
 @jit
@@ -106,8 +137,10 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
     repetitions, then one of side and plies
     """
     rest = positions[n - 1, 10]
-    side = rest & ONE
+    side, times = rest & ONE, ZERO
     for back in range(history):
+        if back % 8 == 0:
+            times = _times_before(positions, n - back, min(history - back, 8))
         at, first = n - 1 - back, back * CODE_WORDS
         words = packed_features[first : first + CODE_WORDS]
         if at < 0:
@@ -117,6 +150,7 @@ def encode(positions: Positions, n: int, history: int, packed_features: npt.NDAr
         state = positions[at]
         _write_codes(state, side, words)
         hands = hand_of(state, side) | (hand_of(state, ONE - side) << HAND_BITS)
-        repetitions = (ONE << np.uint64(earlier_occurrences(positions, at + 1, REPETITIONS))) - ONE  # unary
+        before = (times >> np.uint64(8 * (back % 8))) & _EIGHT_BITS
+        repetitions = (ONE << min(before, _REPETITIONS)) - ONE  # unary
         packed_features[history * CODE_WORDS + back] = hands | (repetitions << _REPETITIONS_SHIFT)
     packed_features[history * (CODE_WORDS + 1)] = side | (min(rest >> PLIES_SHIFT, _MOST_PLIES) << ONE)

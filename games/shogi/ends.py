@@ -88,16 +88,6 @@ def occurrence_before(positions: Positions, last: int, before: int) -> int:
 
 
 @jit
-def earlier_occurrences(positions: Positions, n: int, enough: int) -> int:
-    """How often the position `positions[n - 1]` stood on the line before; stops counting at `enough`."""
-    found, at = 0, occurrence_before(positions, n - 1, n - 1)
-    while at >= 0:
-        found += 1
-        at = occurrence_before(positions, n - 1, at) if found < enough else -1
-    return found
-
-
-@jit
 def _always_in_check(positions: Positions, last: int, first: int) -> bool:
     """Whether the side to move is in check at `last`, `last - 2` and so on, `first` not included."""
     while last > first:
