@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from every_game import EVERY_GAME
 from net_shapes import random_play
 from test_inference import trained_like
 
-from games import GAME_NAMES, get_game
+from games import get_game
+from games.spec import Game
 from net.architectures.registry import named, preset_names
 from net.architectures.sizes import Architecture
 from net.batches import Batch
@@ -26,11 +28,13 @@ PRESETS = preset_names()
 MORE = {"chess": (), "connect_four": ("3x48", "4x64tanh"), "tic_tac_toe": ("1x8",)}
 """Sizes that recipes and tests use."""
 LARGE = ("medium", "alphazero", "tf-small", "tf-medium")
-"""Tried with one block (all have the same shapes) and, beyond 12 rows, with few numbers of rows."""
+"""Tried with one block: all have the same shapes."""
 AS_MODULES = ("tiny", "small")
 """Tried by the way of networks without kernels of their own as well."""
 MOST_ROWS = 64
+MANY_CELLS = 64
 FEW_ROWS = (*range(1, 13), 16, 33)
+"""All that are tried of LARGE networks, and of games with more than MANY_CELLS."""
 
 
 def of_rows(batch: Batch, rows: Sequence[int]) -> Batch:
@@ -66,20 +70,19 @@ def sizes_that_differ(one: Engine, other: Engine, batch: Batch, sizes: Sequence[
     return differ
 
 
-def feasible(name: str) -> tuple[Architecture, Sequence[int]]:
+def feasible(name: str, game: Game) -> tuple[Architecture, Sequence[int]]:
     """An architecture cut to what a test has time for, and numbers of rows to try."""
-    sizes = named(name)
-    if name not in LARGE:
-        return sizes, range(1, MOST_ROWS + 1)
-    return dataclasses.replace(sizes, blocks=1), FEW_ROWS
+    sizes, is_large = named(name), name in LARGE
+    rows = FEW_ROWS if is_large or game.cells > MANY_CELLS else range(1, MOST_ROWS + 1)
+    return dataclasses.replace(sizes, blocks=1) if is_large else sizes, rows
 
 
 def failures(dtype: torch.dtype) -> Iterator[str]:
-    for game in map(get_game, GAME_NAMES):
-        batch = random_play(game, MOST_ROWS)
+    for game in map(get_game, EVERY_GAME):
+        batch = random_play(game, max(FEW_ROWS) if game.cells > MANY_CELLS else MOST_ROWS)
         tried = [(name, True) for name in (*PRESETS, *MORE.get(game.name, ()))]
         for name, own_kernels in (*tried, *((name, False) for name in AS_MODULES)):
-            sizes, rows = feasible(name)
+            sizes, rows = feasible(name, game)
             folded = fold(trained_like(sizes, game, game.history))
             one, other = (
                 CpuEngine(folded, game, game.history, dtype, threads=threads, own_kernels=own_kernels)
