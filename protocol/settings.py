@@ -144,8 +144,8 @@ class StartSettings:
     position: str = ""
     """Start position in the game's notation (chess: FEN); empty is the usual one."""
     positions: str = ""
-    """More start positions in the game's notation, one a line, at most 1000; azserver reads them from its
-    --start-positions file. Games from them say so in their records."""
+    """More start positions in the game's notation, one a line (# begins a comment), at most 1000; `@FILE`:
+    those in that text file of azserver's machine. Games from them say so in their records."""
     generator: str = ""
     """Instead of `positions`: names, joined by commas, of start positions that the game draws anew for
     each game (chess: material such as KQK,KRPKR, either colour with either side's men, nobody in check).

@@ -72,7 +72,7 @@ def _check_generator(game: Game, settings: SelfPlaySettings) -> None:
         offering = [name for name in GAME_NAMES if get_game(name).generator is not None]
         raise ValueError(
             f"self_play.start.generator is {settings.start.generator!r}, but {game.name} draws no start "
-            f"positions; {', '.join(offering)} does: name a file of --start-positions instead"
+            f"positions; {', '.join(offering)} does: instead, give --self-play.start.positions @FILE"
         )
     for name in names:
         assert game.generator is not None

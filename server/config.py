@@ -20,6 +20,7 @@ EXAMPLES = (
 
 MOVED = {f"self_play.{old}": f"self_play.{new}" for old, new in MOVED_SELF_PLAY.items()} | {
     "mode": "gate.mode",
+    "start_positions": "self_play.start.positions",
     **{f"gate_{name}": f"gate.{name}" for name in ("games", "share", "simulations", "device")},
 }
 """Old names of settings: `runtime.config.load`."""
@@ -77,9 +78,6 @@ class ServerConfig:
     trainer_grace: float = 0.0
     """Seconds that a clean stop waits, after the workers have ended, for a trainer that is being stopped too:
     its last weights are taken into use. 0 does not wait; azrun sets it."""
-    start_positions: Path | None = None
-    """Text file of start positions in the game's notation, one a line (# begins a comment); a
-    --self-play.start.share of games begins at one of them."""
     gate: GateConfig = field(default_factory=GateConfig)
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""

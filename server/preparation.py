@@ -11,6 +11,7 @@ import json
 import logging
 import subprocess
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
@@ -26,6 +27,9 @@ from server.devices import choose_devices, may_have_gpus
 from server.weights import WeightsStore
 
 log = logging.getLogger("azserver")
+
+FILE_MARK = "@"
+"""`start.positions` that begins so names a file."""
 
 
 class Stopped(Exception):
@@ -97,14 +101,17 @@ async def first_weights(config: ServerConfig, history: int, store: WeightsStore,
 
 
 def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
-    """The settings of self-play with the file of start positions read into them. Fatal if it cannot be."""
-    if config.start_positions is None:
+    """The settings of self-play, with the text of the file if `start.positions` is `@FILE`. Fatal(CONFIG) if
+    it cannot be read."""
+    positions = config.self_play.start.positions
+    if not positions.startswith(FILE_MARK):
         return config.self_play
+    file = Path(positions.removeprefix(FILE_MARK))
     try:
-        text = config.start_positions.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Fatal(
-            f"the start positions in {config.start_positions} cannot be read ({error}); "
+            f"the start positions in {file} cannot be read ({error}); "
             "name a text file with one position a line",
             Exit.CONFIG,
         ) from error

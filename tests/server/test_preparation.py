@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from changed_settings import self_play
 
 from protocol.settings import SelfPlaySettings
 from runtime.aio import Stop
@@ -25,13 +26,15 @@ TWO = ("NVIDIA A", "NVIDIA B")
 def test_start_positions_are_read_from_their_file(tmp_path: Path) -> None:
     """As text; which lines are positions is seen later. A file that is not there is named."""
     file = tmp_path / "starts.txt"
-    config = ServerConfig(game="tic_tac_toe", start_positions=file)
+    config = ServerConfig(game="tic_tac_toe", self_play=self_play(positions=f"@{file}"))
     with pytest.raises(Fatal, match=r"starts\.txt cannot be read") as fault:
         with_start_positions(config)
     assert fault.value.code == Exit.CONFIG
     file.write_text("x../.../...\n")
     assert with_start_positions(config).start.positions == "x../.../...\n"
-    assert with_start_positions(ServerConfig(game="tic_tac_toe")).start.positions == ""
+    for given in ("", "x../.../..."):
+        config = ServerConfig(game="tic_tac_toe", self_play=self_play(positions=given))
+        assert with_start_positions(config) is config.self_play
 
 
 @pytest.mark.parametrize(
@@ -64,8 +67,8 @@ def test_a_wrong_gpu_is_explained(gpus: str, found: tuple, says: str) -> None:
 
 
 def test_an_unknown_game_and_a_wrong_setting_are_explained() -> None:
-    with pytest.raises(Fatal, match="unknown game 'go'") as caught:
-        App(ServerConfig(game="go"))
+    with pytest.raises(Fatal, match="unknown game 'ludo'") as caught:
+        App(ServerConfig(game="ludo"))
     assert caught.value.code == Exit.CONFIG
 
 
