@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install run test test-bounds test-nightly check format bench hostile gpu-check clean
+.PHONY: help install run test test-bounds test-nightly test-oracles check format bench hostile gpu-check clean
 
 install: $(INSTALLED)
 
@@ -38,6 +38,10 @@ test-bounds: $(INSTALLED)
 # More examples for hypothesis, from a new seed each time, which is printed.
 test-nightly: $(INSTALLED)
 	$(PYTEST) --hypothesis-profile nightly $(ARGS)
+
+# Against other programs, such as gnugo; what is not installed is skipped, and said.
+test-oracles: $(INSTALLED)
+	$(PYTEST) -m oracle -rs $(ARGS)
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -77,6 +81,7 @@ help:
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make test-bounds   search, rules, sampler, verification with bounds checks in compiled code"
 	@echo "make test-nightly  all tests, ten times the examples of hypothesis, a new seed"
+	@echo "make test-oracles  rules against other programs, for minutes (gnugo)"
 	@echo "make check    ruff, mypy, import-linter"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|memory)"
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
