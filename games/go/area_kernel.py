@@ -8,8 +8,20 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from games.bits import count_ones
-from games.go.chains_kernel import BESIDE, POINTS, ROOM, WORDS, append, has, is_empty, list_nothing, listed
+from games.bits import ZERO, count_ones
+from games.go.chains_kernel import (
+    NEAR,
+    NEAR_WORD,
+    POINTS,
+    ROOM,
+    SPAN,
+    WORDS,
+    append_bits,
+    find_empty,
+    has,
+    list_nothing,
+    listed,
+)
 from games.jit import kernel, signed
 from games.scratch import scratch_words
 from games.spec import State
@@ -22,20 +34,20 @@ NOBODY = -1
 def list_reached(state: State, side: int, scratch: Words) -> None:
     """List the stones of `side` and all empty points that they reach, over empty points, into `scratch`
     [ROOM]. Its first WORDS words hold them as bits."""
+    empty = scratch_words(SPAN)
+    find_empty(state, empty)
     list_nothing(scratch)
     count, at = 0, 0
-    for point in range(POINTS):
-        if has(state, side * WORDS, point):
-            count = append(scratch, count, point)
+    for word in range(WORDS):
+        count = append_bits(scratch, count, word, state[side * WORDS + word])
     while at < count:
         here = listed(scratch, at)
         at += 1
-        for i in range(4):
-            near = BESIDE[here, i]
-            if near < 0:
-                break
-            if is_empty(state, near) and not has(scratch, 0, near):
-                count = append(scratch, count, near)
+        word = NEAR_WORD[here]
+        count = append_bits(scratch, count, word, NEAR[here, 0] & empty[word] & ~scratch[word])
+        high = NEAR[here, 1] & empty[word + 1]
+        if high != ZERO:
+            count = append_bits(scratch, count, word + 1, high & ~scratch[word + 1])
 
 
 @kernel

@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-NO_POINT = -1
 POINT_BITS = 9
 """The lowest bits of a stone's key are its point: 361 points fit."""
 KEY_SEED = 20171218
@@ -38,15 +37,24 @@ class Board:
         """Words of a position (`games.go.chains_kernel`)."""
         return 3 * self.words + 2
 
+    def _beside(self, point: int) -> list[int]:
+        """The points that touch one."""
+        row, col = divmod(point, self.size)
+        near = ((row - 1, col), (row, col - 1), (row, col + 1), (row + 1, col))
+        return [r * self.size + c for r, c in near if 0 <= r < self.size and 0 <= c < self.size]
+
     @cached_property
-    def beside(self) -> npt.NDArray[np.int64]:
-        """[points, 4] the points that touch each, then NO_POINT."""
-        found = np.full((self.points, 4), NO_POINT, np.int64)
-        for point in range(self.points):
-            row, col = divmod(point, self.size)
-            near = ((row - 1, col), (row, col - 1), (row, col + 1), (row + 1, col))
-            inside = [r * self.size + c for r, c in near if 0 <= r < self.size and 0 <= c < self.size]
-            found[point, : len(inside)] = inside
+    def near_word(self) -> npt.NDArray[np.int64]:
+        """[points] the first of the two words that hold the points which touch each."""
+        return np.array([min(self._beside(point)) // 64 for point in range(self.points)])
+
+    @cached_property
+    def near(self) -> npt.NDArray[np.uint64]:
+        """[points, 2] the points that touch each, as bits of these two words."""
+        found = np.zeros((self.points, 2), np.uint64)
+        for point, first in enumerate(self.near_word):
+            for other in self._beside(point):
+                found[point, other // 64 - first] |= np.uint64(1 << other % 64)
         return found
 
     @cached_property
@@ -62,12 +70,16 @@ class Board:
         bits = sum(1 << point for point in points)
         return np.array([bits >> 64 * word & 0xFFFFFFFFFFFFFFFF for word in range(self.words)], np.uint64)
 
+    @property
+    def room(self) -> int:
+        """Words of working memory that walks need (`games.go.chains_kernel`)."""
+        return 2 * (self.words + 1) + self.points
+
     def masks(self) -> npt.NDArray[np.uint64]:
-        """[3, words] all points; all but those of the first column; all but those of the last."""
+        """[2, words] all points but those of the first column; all but those of the last."""
         points, size = range(self.points), self.size
-        rows = (
-            points,
-            (point for point in points if point % size > 0),
-            (point for point in points if point % size < size - 1),
+        inner = (
+            [point for point in points if point % size > 0],
+            [point for point in points if point % size < size - 1],
         )
-        return np.array([self.words_of(one) for one in rows])
+        return np.array([self.words_of(one) for one in inner])

@@ -5,7 +5,11 @@ points that a stone has been on, the key of the stones, and a word of whose turn
 passes came last (bits 1 and 2).
 
 A chain is found by walking from stone to stone, and most walks end at the first or second stone, where there
-is a liberty. That keeps a position small: the state has no list of chains.
+is a liberty. That keeps a position small: the state has no list of chains. The four points beside a point lie
+in two words, so that a step looks at all of them at once.
+
+Working memory, `scratch` [ROOM]: bits of the stones that are listed, bits of those that are safe (WORDS + 1
+words each), and the list. Empty points, `empty` [WORDS + 1]: the last word is 0.
 """
 
 from __future__ import annotations
@@ -15,16 +19,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from games.bits import ONE, ZERO
+from games.bits import ONE, ZERO, count_trailing_zeros
 from games.jit import Unbound, kernel, signed
 from games.spec import State
 from games.stubs import Words
 
 WORDS, POINTS = Unbound(), Unbound()
+SPAN = Unbound()
+"""WORDS + 1."""
 ROOM = Unbound()
-"""Words of working memory that a walk needs: WORDS of points that are listed, and the list."""
-BESIDE: npt.NDArray[np.int64] = np.zeros((0, 4), np.int64)
-"""[points, 4] `Board.beside`."""
+"""`Board.room`."""
+NEAR_WORD: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+"""[points] `Board.near_word`."""
+NEAR: npt.NDArray[np.uint64] = np.zeros((0, 2), np.uint64)
+"""[points, 2] `Board.near`."""
+BOARD: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
+"""[words] all points."""
 KEYS: npt.NDArray[np.uint64] = np.zeros((2, 0), np.uint64)
 """[2, points] `Board.keys`."""
 
@@ -48,31 +58,43 @@ def clear(words: Words, first_word: int, point: int) -> None:
 
 
 @kernel
-def is_empty(state: State, point: int) -> bool:
-    """Whether no stone is there."""
-    word, shift = point >> 6, np.uint64(point & 63)
-    return ((state[word] | state[WORDS + word]) >> shift) & ONE == ZERO
+def find_empty(state: State, empty: Words) -> None:
+    """Write the empty points into `empty` [WORDS + 1]."""
+    for word in range(WORDS):
+        empty[word] = BOARD[word] & ~(state[word] | state[WORDS + word])
+    empty[WORDS] = ZERO
 
 
 @kernel
 def list_nothing(scratch: Words) -> None:
-    """Make `scratch` [ROOM] an empty list of points."""
-    for word in range(WORDS):
+    """Make the list empty; no stone is known to be safe."""
+    for word in range(2 * SPAN):
         scratch[word] = ZERO
 
 
 @kernel
 def listed(scratch: Words, place: int) -> int:
     """A point of the list."""
-    return signed(scratch[WORDS + place])
+    return signed(scratch[2 * SPAN + place])
 
 
 @kernel
 def append(scratch: Words, count: int, point: int) -> int:
     """Put a point behind `count` others; how many there are now."""
     put(scratch, 0, point)
-    scratch[WORDS + count] = np.uint64(point)
+    scratch[2 * SPAN + count] = np.uint64(point)
     return count + 1
+
+
+@kernel
+def append_bits(scratch: Words, count: int, word: int, bits: Any) -> int:
+    """Put the points of some bits of a word behind `count` others; how many there are now."""
+    scratch[word] |= bits
+    while bits != ZERO:
+        scratch[2 * SPAN + count] = np.uint64(64 * word) + count_trailing_zeros(bits)
+        bits &= bits - ONE
+        count += 1
+    return count
 
 
 @kernel
@@ -84,42 +106,62 @@ def shorten(scratch: Words, count: int, to: int) -> int:
 
 
 @kernel
-def list_if_dead(state: State, side: int, point: int, filled: int, scratch: Words, count: int) -> int:
-    """Put the chain of `side` at `point` behind the `count` points of the list, if it has no liberty but
-    `filled`; how many there are now. A chain that is on the list already is not put there again.
+def keep_safe(scratch: Words, count: int, to: int) -> int:
+    """Take all points but the first `to` off the list of `count`, and remember that they are safe; `to`."""
+    for place in range(to, count):
+        put(scratch, SPAN, listed(scratch, place))
+    return shorten(scratch, count, to)
 
-    `point` may be empty, if it is `filled`: then the chain is that which a stone there would make.
+
+@kernel
+def list_if_dead(state: State, side: int, empty: Words, point: int, scratch: Words, count: int) -> int:
+    """Put the chain of `side` at `point` behind the `count` points of the list, if it touches no point of
+    `empty`; how many there are now. A chain that is on the list already is not put there again.
+
+    A chain that does is safe, which is remembered: later walks end at its stones.
     """
-    if has(scratch, 0, point):
+    if has(scratch, 0, point) or has(scratch, SPAN, point):
         return count
-    end, at = append(scratch, count, point), count
+    end, at, stones = append(scratch, count, point), count, side * WORDS
     while at < end:
         here = listed(scratch, at)
         at += 1
-        for i in range(4):
-            near = BESIDE[here, i]
-            if near < 0:
-                break
-            if has(state, side * WORDS, near):
-                if not has(scratch, 0, near):
-                    end = append(scratch, end, near)
-            elif near != filled and is_empty(state, near):
-                return shorten(scratch, end, count)
+        word, low, high = NEAR_WORD[here], NEAR[here, 0], NEAR[here, 1]
+        own_low, own_high = low & state[stones + word], high & state[stones + word + 1]
+        open_ = (low & empty[word]) | (high & empty[word + 1])
+        safe = (own_low & scratch[SPAN + word]) | (own_high & scratch[SPAN + word + 1])
+        if (open_ | safe) != ZERO:
+            return keep_safe(scratch, end, count)
+        end = append_bits(scratch, end, word, own_low & ~scratch[word])
+        if own_high != ZERO:
+            end = append_bits(scratch, end, word + 1, own_high & ~scratch[word + 1])
     return end
 
 
 @kernel
-def list_captured(state: State, side: int, point: int, scratch: Words) -> int:
-    """List the stones that `side` captures with a stone on `point`; how many there are. `scratch` [ROOM]
-    holds an empty list."""
-    count = 0
-    for i in range(4):
-        near = BESIDE[point, i]
-        if near < 0:
-            break
-        if has(state, (1 - side) * WORDS, near):
-            count = list_if_dead(state, 1 - side, near, point, scratch, count)
+def list_dead_beside(state: State, side: int, empty: Words, point: int, scratch: Words) -> int:
+    """List the chains of `side` beside `point` that touch no point of `empty`; how many stones they are.
+    Nothing is listed before."""
+    count, word = 0, NEAR_WORD[point]
+    for half in range(2):
+        bits = NEAR[point, half] & state[side * WORDS + word + half]
+        while bits != ZERO:
+            near = 64 * (word + half) + signed(count_trailing_zeros(bits))
+            bits &= bits - ONE
+            count = list_if_dead(state, side, empty, near, scratch, count)
     return count
+
+
+@kernel
+def is_suicide(state: State, side: int, empty: Words, point: int, scratch: Words) -> bool:
+    """Whether a stone of `side` on `point` that takes nothing has no liberty. The dead chains of `side` there
+    are listed."""
+    word = NEAR_WORD[point]
+    alive = ZERO
+    for half in range(2):
+        own = state[side * WORDS + word + half] & ~scratch[word + half]
+        alive |= NEAR[point, half] & (own | empty[word + half])
+    return alive == ZERO
 
 
 @kernel

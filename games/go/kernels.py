@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from games.go import area_kernel, chains_kernel, legal_kernel, rules_kernel
 from games.go.board import Board
-from games.go.chains_kernel import BESIDE, KEYS, POINTS, ROOM, WORDS
-from games.go.legal_kernel import MASKS, SITUATIONAL, SIZE, SUICIDE
+from games.go.chains_kernel import BOARD, KEYS, NEAR, NEAR_WORD, POINTS, ROOM, SPAN, WORDS
+from games.go.legal_kernel import MASKS, SITUATIONAL, SIZE, SUICIDE, TWICE_POINTS
 from games.go.rules import GoRules
 from games.go.rules_kernel import KOMI_HALVES, LAST_PLY, STATE_WORDS
 from games.jit import Bindings, bind
@@ -41,10 +41,14 @@ def _board_bindings(board: Board) -> Bindings:
     return [
         (WORDS, board.words),
         (POINTS, board.points),
-        (ROOM, board.words + board.points),
+        (SPAN, board.words + 1),
+        (ROOM, board.room),
         (SIZE, board.size),
+        (TWICE_POINTS, 2 * board.points),
         (STATE_WORDS, board.state_words),
-        (BESIDE, board.beside),
+        (NEAR_WORD, board.near_word),
+        (NEAR, board.near),
+        (BOARD, board.words_of(range(board.points))),
         (KEYS, board.keys),
         (MASKS, board.masks()),
     ]

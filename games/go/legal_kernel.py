@@ -2,9 +2,9 @@
 
 What keeps superko cheap: a move on a point that never had a stone, and that is no suicide, makes a position
 that cannot have been there before (the trick is KataGo's). Moves on other points that capture nothing add one
-stone, so the position they make differs from the present one by that stone's key: one walk over the history
-finds all that are forbidden. Only captures and suicides need a walk each. A key only says where to look: what
-is forbidden is decided by comparing the stones.
+stone, so the position they make differs from the present one by that stone's key. For captures and suicides
+the key is computed. One walk over the history finds all that are forbidden. A key only says where to look:
+what is forbidden is decided by comparing the stones.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from games.go.chains_kernel import (
     KEYS,
     POINTS,
     ROOM,
+    SPAN,
     WORDS,
     clear,
+    find_empty,
     has,
+    is_suicide,
     key_of_listed,
-    list_captured,
-    list_if_dead,
+    list_dead_beside,
     list_nothing,
     put,
     shorten,
@@ -36,33 +38,34 @@ from games.scratch import scratch_words
 from games.spec import Positions, State
 from games.stubs import Actions, Words
 
-SIZE = Unbound()
-MASKS: npt.NDArray[np.uint64] = np.zeros((3, 0), np.uint64)
-"""[3, words] `Board.masks`."""
+SIZE, TWICE_POINTS = Unbound(), Unbound()
+MASKS: npt.NDArray[np.uint64] = np.zeros((2, 0), np.uint64)
+"""[2, words] `Board.masks`."""
 SITUATIONAL, SUICIDE = Unbound(), Unbound()
 """1: superko looks at the side to move too; suicide is allowed."""
 POINT_MASK = np.uint64((1 << POINT_BITS) - 1)
-ILLEGAL, LEGAL, NEW_OR_REPEATED = range(3)
-"""What is known of a move before the history is looked at."""
+KEY_SHIFT = np.uint64(58)
+"""Leaves the highest six bits of a key: a number of a bit."""
+ILLEGAL, LEGAL, ADDS, TAKES = range(4)
+"""What is known of a move before the history is looked at: superko may forbid one that adds a stone and takes
+none, and one that takes some (its own, if it is suicide)."""
 
 
 @kernel
-def empty_word(state: State, word: int) -> Any:
-    """The empty points of one word; none beyond the board."""
-    if word < 0 or word >= WORDS:
-        return ZERO
-    return MASKS[0, word] & ~(state[word] | state[WORDS + word])
+def word_at(bits: Words, word: int) -> Any:
+    """A word of `bits` [WORDS]; 0 beyond them."""
+    return bits[word] if 0 <= word < WORDS else ZERO
 
 
 @kernel
-def beside_empty(state: State, word: int) -> Any:
-    """The points of one word that touch an empty point."""
-    before, here, after = empty_word(state, word - 1), empty_word(state, word), empty_word(state, word + 1)
+def beside(bits: Words, word: int) -> Any:
+    """The points of one word that touch a point of `bits` [WORDS]."""
+    before, here, after = word_at(bits, word - 1), bits[word], word_at(bits, word + 1)
     row = np.uint64(SIZE)
     up = (here << row) | (before >> (np.uint64(64) - row))
     down = (here >> row) | (after << (np.uint64(64) - row))
-    right = ((here << ONE) | (before >> np.uint64(63))) & MASKS[1, word]
-    left = ((here >> ONE) | (after << np.uint64(63))) & MASKS[2, word]
+    right = ((here << ONE) | (before >> np.uint64(63))) & MASKS[0, word]
+    left = ((here >> ONE) | (after << np.uint64(63))) & MASKS[1, word]
     return up | down | right | left
 
 
@@ -86,71 +89,79 @@ def is_forbidden(positions: Positions, n: int, at: int, point: int) -> bool:
 
 
 @kernel
-def repeats(positions: Positions, n: int, point: int, key: Any) -> bool:
-    """Whether the move on `point`, which makes a position with this key, is forbidden by superko."""
-    for at in range(n):  # noqa: SIM110
-        if positions[at, 3 * WORDS] == key and is_forbidden(positions, n, at, point):
-            return True
-    return False
-
-
-@kernel
-def judge(positions: Positions, n: int, point: int, scratch: Words) -> int:
-    """Whether a stone may be put on an empty point: LEGAL, ILLEGAL, or NEW_OR_REPEATED if it adds a stone and
-    takes none. `scratch` [ROOM] holds an empty list, and does so again afterwards."""
-    state = positions[n - 1]
+def judge(state: State, empty: Words, point: int, scratch: Words) -> tuple[int, Any]:
+    """(what is known before the history is looked at, the key of the position that it makes) of a stone on an
+    empty point, which is left out of `empty` [WORDS + 1]. Nothing is listed before and after."""
     side, was_taken = side_to_move(state), has(state, 2 * WORDS, point)
-    count = list_captured(state, side, point, scratch)
+    count = list_dead_beside(state, 1 - side, empty, point, scratch)
     key = state[3 * WORDS] ^ KEYS[side, point]
     if count > 0:
         key ^= key_of_listed(1 - side, scratch, count)
         shorten(scratch, count, 0)
-        return ILLEGAL if was_taken and repeats(positions, n, point, key) else LEGAL
-    count = list_if_dead(state, side, point, point, scratch, 0)
-    if count == 0:
-        return NEW_OR_REPEATED if was_taken else LEGAL
-    key ^= key_of_listed(side, scratch, count)
+        return TAKES if was_taken else LEGAL, key
+    count = list_dead_beside(state, side, empty, point, scratch)
+    dies = is_suicide(state, side, empty, point, scratch)
+    key_of_dead = key_of_listed(side, scratch, count)
     shorten(scratch, count, 0)
-    if SUICIDE == 0 or (count == 1 and SITUATIONAL == 0):
-        return ILLEGAL
-    return ILLEGAL if repeats(positions, n, point, key) else LEGAL
+    if not dies:
+        return ADDS if was_taken else LEGAL, key
+    if SUICIDE == 0 or (count == 0 and SITUATIONAL == 0):
+        return ILLEGAL, key
+    return TAKES, state[3 * WORDS] ^ key_of_dead
 
 
 @kernel
-def strike_repeated(positions: Positions, n: int, legal: Words, plain: Words) -> None:
-    """Take off `legal` what superko forbids of the moves in `plain`, which add one stone. Both [WORDS]."""
-    now, side = positions[n - 1], side_to_move(positions[n - 1])
+def strike_repeated(
+    positions: Positions, n: int, legal: Words, adds: Words, takes: Words, count: int
+) -> None:
+    """Take off `legal` [WORDS] what superko forbids: of the moves in `adds` [WORDS], which add one stone, and
+    of the `count` moves in `takes` [2 * POINTS], each a key and behind all keys a point."""
+    now, side, seen = positions[n - 1], side_to_move(positions[n - 1]), ZERO
+    for i in range(count):
+        seen |= ONE << (takes[i] >> KEY_SHIFT)
     for at in range(n):
-        added = positions[at, 3 * WORDS] ^ now[3 * WORDS]
+        key = positions[at, 3 * WORDS]
+        added = key ^ now[3 * WORDS]
         point = signed(added & POINT_MASK)
-        is_one_stone = point < POINTS and KEYS[side, point] == added and has(plain, 0, point)
+        is_one_stone = point < POINTS and KEYS[side, point] == added and has(adds, 0, point)
         if is_one_stone and is_forbidden(positions, n, at, point):
             clear(legal, 0, point)
+        if (seen >> (key >> KEY_SHIFT)) & ONE != ZERO:  # else no key is the same
+            for i in range(count):
+                point = signed(takes[POINTS + i])
+                if takes[i] == key and is_forbidden(positions, n, at, point):
+                    clear(legal, 0, point)
 
 
 @kernel
 def find_legal(positions: Positions, n: int, legal: Words) -> None:
     """Write the points where a stone may be put as bits into `legal` [WORDS]."""
     state = positions[n - 1]
-    plain, scratch = scratch_words(WORDS), scratch_words(ROOM)
+    empty, adds = scratch_words(SPAN), scratch_words(WORDS)
+    scratch, takes = scratch_words(ROOM), scratch_words(TWICE_POINTS)
     list_nothing(scratch)
-    any_plain = False
+    find_empty(state, empty)
+    count, any_adds = 0, False
     for word in range(WORDS):
-        plain[word] = ZERO
-        empty = empty_word(state, word)
-        legal[word] = empty & ~state[2 * WORDS + word] & beside_empty(state, word)
-        others = empty & ~legal[word]
+        adds[word] = ZERO
+        legal[word] = empty[word] & ~state[2 * WORDS + word] & beside(empty, word)
+        others = empty[word] & ~legal[word]
         while others != ZERO:
             point = 64 * word + signed(count_trailing_zeros(others))
             others &= others - ONE
-            found = judge(positions, n, point, scratch)
-            if found != ILLEGAL:
+            clear(empty, 0, point)
+            known, key = judge(state, empty, point, scratch)
+            put(empty, 0, point)
+            if known != ILLEGAL:
                 put(legal, 0, point)
-            if found == NEW_OR_REPEATED:
-                put(plain, 0, point)
-                any_plain = True
-    if any_plain:
-        strike_repeated(positions, n, legal, plain)
+            if known == ADDS:
+                put(adds, 0, point)
+                any_adds = True
+            elif known == TAKES:
+                takes[count], takes[POINTS + count] = key, np.uint64(point)
+                count += 1
+    if any_adds or count > 0:
+        strike_repeated(positions, n, legal, adds, takes, count)
 
 
 @kernel

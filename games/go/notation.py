@@ -87,10 +87,12 @@ class Text:
         return state
 
     def _check_liberties(self, state: State, stones: list[list[int]]) -> None:
+        empty = np.zeros(self.board.words + 1, np.uint64)
+        self.kernels.find_empty(state, empty)
         for side, points in enumerate(stones):
             for point in points:
-                scratch = np.zeros(self.board.words + self.board.points, np.uint64)
-                if self.kernels.list_if_dead(state, side, point, point, scratch, 0):
+                scratch = np.zeros(self.board.room, np.uint64)
+                if self.kernels.list_if_dead(state, side, empty, point, scratch, 0):
                     vertex = vertex_of(self.board.size, point)
                     raise ValueError(
                         f"the {STONES[side]} at {vertex} has no liberty: it would be off the board"
@@ -106,12 +108,10 @@ class Text:
         action, legal = action_of(self.board.size, text), np.zeros(self.board.points + 1, np.uint16)
         count = self.kernels.legal_actions(state.reshape(1, -1), 1, legal)
         if action not in legal[:count]:
-            why = "a stone is there" if not self._is_empty(state, action) else "that is suicide"
+            taken = any(self.kernels.has(state, side * self.board.words, action) for side in (0, 1))
+            why = "a stone is there" if taken else "that is suicide"
             raise ValueError(f"{text.strip()} cannot be played here: {why}")
         return action
-
-    def _is_empty(self, state: State, point: int) -> bool:
-        return bool(self.kernels.is_empty(state, point))
 
     def render(self, state: State) -> str:
         """The board with the names of rows and columns, who is to move, and the score as it stands."""

@@ -14,10 +14,12 @@ from games.go.chains_kernel import (
     KEYS,
     POINTS,
     ROOM,
+    SPAN,
     WORDS,
     clear,
+    find_empty,
     key_of_listed,
-    list_captured,
+    list_dead_beside,
     list_if_dead,
     list_nothing,
     listed,
@@ -78,16 +80,17 @@ def play(parent: State, action: int, child: State) -> None:
     if point == POINTS:
         child[3 * WORDS + 1] += np.uint64(2 * min(2, passes(parent) + 1))
         return
-    scratch = scratch_words(ROOM)
+    scratch, empty = scratch_words(ROOM), scratch_words(SPAN)
     list_nothing(scratch)
     put(child, side * WORDS, point)
     put(child, 2 * WORDS, point)
     child[3 * WORDS] ^= KEYS[side, point]
-    count = list_captured(child, side, point, scratch)
+    find_empty(child, empty)
+    count = list_dead_beside(child, 1 - side, empty, point, scratch)
     if count > 0:
         take_off(child, 1 - side, scratch, count)
         return
-    count = list_if_dead(child, side, point, point, scratch, 0)
+    count = list_if_dead(child, side, empty, point, scratch, 0)
     if count > 0:
         take_off(child, side, scratch, count)
 

@@ -32,6 +32,7 @@ PERFT = {
 """Sequences of 1, 2, ... moves: two passes end a game, suicide is allowed."""
 LEGAL_POSITIONS = {2: 57, 3: 12675}
 """Boards without a chain that has no liberty (Tromp and Farneback, 2006); 1 x 1 is no game here."""
+ALL_16 = np.uint64(0xFFFF)
 list_if_dead = kernels_of(GoRules(4)).list_if_dead
 VARIANTS = (
     GoRules(2),
@@ -66,20 +67,21 @@ def test_legal_boards_are_as_many_as_known(size: int) -> None:
 
 
 @jit
-def is_legal_board(state: np.ndarray, scratch: np.ndarray) -> bool:
+def is_legal_board(state: np.ndarray, empty: np.ndarray, scratch: np.ndarray) -> bool:
     """Whether all stones on 16 points have liberties."""
-    for point in range(16):
-        for side in range(2):
-            scratch[0] = ZERO
+    empty[0] = ~(state[0] | state[1]) & ALL_16
+    scratch[:4] = ZERO
+    for side in range(2):
+        for point in range(16):
             stone = (state[side] >> np.uint64(point)) & ONE != ZERO
-            if stone and list_if_dead(state, side, point, point, scratch, 0) > 0:
+            if stone and list_if_dead(state, side, empty, point, scratch, 0) > 0:
                 return False
     return True
 
 
 @jit
-def count_boards(state: np.ndarray, scratch: np.ndarray) -> int:
-    """Boards of 16 points without a chain that has no liberty. state  [state_words] and scratch: zeros"""
+def count_boards(state: np.ndarray, empty: np.ndarray, scratch: np.ndarray) -> int:
+    """Boards of 16 points without a chain that has no liberty. state [5], empty [2], scratch [20]: zeros"""
     found = 0
     for number in range(3**16):
         rest = number
@@ -91,13 +93,13 @@ def count_boards(state: np.ndarray, scratch: np.ndarray) -> int:
         first, second = state[0] & (ZERO - state[0]), state[1] & (ZERO - state[1])
         if second != ZERO and (first == ZERO or second < first):
             continue  # the same board in the other colours counts for it
-        found += (1 if number == 0 else 2) * is_legal_board(state, scratch)
+        found += (1 if number == 0 else 2) * is_legal_board(state, empty, scratch)
     return found
 
 
 def test_legal_boards_of_4x4_are_as_many_as_known() -> None:
     """Among all 43 million, chains are walked by the compiled code."""
-    assert count_boards(np.zeros(5, np.uint64), np.zeros(17, np.uint64)) == 24_318_165
+    assert count_boards(*(np.zeros(count, np.uint64) for count in (5, 2, 20))) == 24_318_165
 
 
 def random_game(game: Game, rng: random.Random, plies: int, pass_share: float) -> list[int]:
