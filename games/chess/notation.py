@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from games.chess.actions import ACTION_OF, PLANE_SHIFT, UNDERPROMOTION_PLANE
 from games.chess.fen import SQUARES, START_FEN, piece_letters, square_name, state_from_fen, state_to_fen
 from games.chess.layout import FLAGS
 from games.chess.movegen import MAX_LEGAL, legal_actions
+from games.move_text import legal_action
 from games.spec import Notation, State
 
 _UNDERPROMOTION_LETTERS = "nbr"
@@ -38,16 +41,9 @@ def action_to_uci(state: State, action: int) -> str:
 
 def action_from_uci(state: State, text: str) -> int:
     """The legal action that UCI text names. ValueError if there is no such legal move."""
-    legal = legal_list(state)
-    action = _action_of_squares(state, text)
-    if action in legal and action_to_uci(state, action) == text:
-        return action
-    moves = [action_to_uci(state, action) for action in legal]
-    near = sorted(move for move in moves if move[:2] == text[:2]) or sorted(moves)
-    listed = ", ".join(near[:12]) or "none: the game is over"
-    raise ValueError(
-        f"{text!r} is not a legal move (written as e2e4, a7a8q) in {state_to_fen(state)}; legal: {listed}"
-    )
+    said = f"written as e2e4, a7a8q, in {state_to_fen(state)}"
+    to_text = partial(action_to_uci, state)
+    return legal_action(text, _action_of_squares(state, text), legal_list(state), to_text, said)
 
 
 def _action_of_squares(state: State, text: str) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 
 from games.bits import ONE
+from games.move_text import legal_action
 from games.shogi.actions import ACTION_OF, DROP_PLANE, PROMOTION, PROMOTION_PLANE, squares_of
 from games.shogi.layout import CODE_LETTERS, PAWN, REST, codes_of
 from games.shogi.movegen import MAX_LEGAL, legal_actions
@@ -47,17 +49,9 @@ def action_to_usi(state: State, action: int) -> str:
 
 def action_from_usi(state: State, text: str) -> int:
     """The legal action that USI text names. ValueError if there is no such legal move."""
-    legal = legal_list(state)
-    action = _action_of_squares(state, text)
-    if action in legal and action_to_usi(state, action) == text:
-        return action
-    moves = [action_to_usi(state, action) for action in legal]
-    near = sorted(move for move in moves if move[:2] == text[:2]) or sorted(moves)
-    listed = ", ".join(near[:12]) or "none: the game is over"
-    raise ValueError(
-        f"{text!r} is not a legal move (written as 7g7f, 8h2b+, P*5e) in {state_to_sfen(state)}; "
-        f"legal: {listed}"
-    )
+    said = f"written as 7g7f, 8h2b+, P*5e, in {state_to_sfen(state)}"
+    to_text = partial(action_to_usi, state)
+    return legal_action(text, _action_of_squares(state, text), legal_list(state), to_text, said)
 
 
 def _action_of_squares(state: State, text: str) -> int:
