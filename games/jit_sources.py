@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-PACKAGES = ("games", "protocol", "search", "net", "trainer", "evaluation")
+PACKAGES = ("games", "protocol", "search", "net", "trainer", "evaluation", "bench")
 """All packages with jitted functions, and those whose constants these use."""
 
 _COMPILED = re.compile(r"^@(jit|kernel)\b|\bjit\(", re.MULTILINE)

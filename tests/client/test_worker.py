@@ -266,9 +266,9 @@ def test_a_refused_protocol_version_ends_the_worker_with_the_servers_words(tmp_p
 
 def test_an_unknown_game_ends_the_worker(tmp_path: Path) -> None:
     """The server is newer, or another program."""
-    fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(game="go"))[0])
+    fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(game="ludo"))[0])
     assert fatal.code is Exit.PROTOCOL
-    assert "'go'" in str(fatal)
+    assert "'ludo'" in str(fatal)
 
 
 def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: Path) -> None:

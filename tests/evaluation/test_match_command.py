@@ -54,7 +54,7 @@ def test_sprt_stops_the_match_and_the_table_says_so() -> None:
         (("greedy", f"uci:{sys.executable} {ENGINE} dead"), 78, "did not start"),
         (("greedy", "random", "--sprt", "5"), 78, "ELO0,ELO1"),
         (("greedy", "random", "--clock", "fast"), 78, "SECONDS+INCREMENT"),
-        (("greedy", "random", "--game", "go"), 78, "known games"),
+        (("greedy", "random", "--game", "ludo"), 78, "known games"),
         (("greedy", "random", "--game", "connect_four", "--pgn", "x.pgn"), 78, "--moves"),
         (("greedy", "random", "--openings", "nothing.epd"), 78, "openings"),
         (("net:pyproject.toml@10", "random"), 65, "cannot be used"),
