@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from games.jit import jit
-from games.spec import Game, State
+from games.spec import Game, Positions, State
 
 Say = Callable[[str], None]
 """Takes a line of progress."""
@@ -155,6 +155,9 @@ class Solution:
     """Other positions, for final judgements: nobody tunes on them. None: `rows` are all there are."""
     label: Callable[[Labels, Say], bytes] | None = None
     """Draws and labels positions anew: contents of a file."""
+    probe_with_past: Callable[[Positions], Known | None] | None = None
+    """The truth of the newest of these positions, a whole history, where the result depends on that
+    (superko); None: `probe` says it."""
     plays_whole_games: bool = True
     """Whether enough is known for a player that never errs."""
     depth: int = 0
@@ -163,6 +166,10 @@ class Solution:
     """Whether `Known.plies` and `Known.best` are known: the tables of endgames."""
     endings: Mapping[str, WonRows] = field(default_factory=dict)
     """Endings of which there are tables, by name: different won positions, the side that wins to move."""
+
+    def known(self, positions: Positions) -> Known | None:
+        """The truth of the newest of `positions` [n, state_words], the history of a game that goes on."""
+        return self.probe(positions[-1]) if self.probe_with_past is None else self.probe_with_past(positions)
 
 
 @dataclass(frozen=True)

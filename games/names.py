@@ -19,6 +19,9 @@ GAME_MODULES = {
 
 GAME_NAMES = tuple(GAME_MODULES)
 
+WITH_SOLVED = (*GAME_NAMES, "go_2x2", "go_3x3")
+"""And variants that are solved of a game that is not."""
+
 SIZE = r"\d{1,3}x\d{1,3}"
 """Rows x columns."""
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from evaluation.match.player import Choice, PlayerFailed
 from evaluation.match.search_players import Think, alphabeta_think
-from games import GAME_NAMES, get_game
+from games import get_game
 from games.game_history import GameHistory
 from games.knowledge import Solution, knowledge_of
+from games.names import WITH_SOLVED
 from games.spec import Game
 from runtime.exits import Exit, Fatal
 
@@ -28,7 +29,7 @@ def solver_think(game: Game) -> Think:
     before = alphabeta_think(game, solution.depth) if solution.depth else None
 
     def think(game_history: GameHistory, rng: np.random.Generator) -> Choice:
-        known = solution.probe(game_history.state)
+        known = solution.known(game_history.states)
         if known is not None:
             return Choice(int(rng.choice(sorted(known.keeps))), float(known.value))
         if before is None:
@@ -66,5 +67,5 @@ def table_of(game: Game, what: str) -> Solution:
 
 def _games_with(has_it: Callable[[Solution], bool]) -> str:
     """The games whose solution fulfils `has_it`."""
-    solutions = {name: knowledge_of(get_game(name)).solution for name in GAME_NAMES}
+    solutions = {name: knowledge_of(get_game(name)).solution for name in WITH_SOLVED}
     return ", ".join(name for name, one in solutions.items() if one is not None and has_it(one))

@@ -77,11 +77,12 @@ def main() -> int:
 def _solutions(name: str) -> list[Solution]:
     """The solution of one game, or of all solved games. Fatal(CONFIG)."""
     from evaluation.truth.rows import solution_of
-    from games import GAME_NAMES, get_game
+    from games import get_game
     from games.knowledge import knowledge_of
+    from games.names import WITH_SOLVED
 
     if name == "all":
-        found = [knowledge_of(get_game(one)).solution for one in GAME_NAMES]
+        found = [knowledge_of(get_game(one)).solution for one in WITH_SOLVED]
         return [one for one in found if one is not None]
     try:
         return [solution_of(get_game(name), "nothing can be made")]

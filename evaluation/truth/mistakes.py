@@ -66,7 +66,7 @@ def count(game: Game, records: Iterable[GameRecord], solution: Solution) -> list
         game_history = GameHistory(game, record.start, record.max_plies)
         ends = np.cumsum(record.visited, dtype=np.int64)
         for ply, action in enumerate(record.actions.tolist()):
-            known = solution.probe(game_history.state) if record.visited[ply] else None
+            known = solution.known(game_history.states) if record.visited[ply] else None
             if known is not None:
                 here = slice(int(ends[ply]) - int(record.visited[ply]), int(ends[ply]))
                 mistakes = found.setdefault(known.group, Mistakes(known.group))

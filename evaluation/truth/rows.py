@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from games import GAME_NAMES, get_game
+from games import get_game
 from games.knowledge import BadTruth, Row, Solution, knowledge_of
+from games.names import WITH_SOLVED
 from games.spec import Game
 from runtime.exits import Exit, Fatal
 
@@ -14,7 +15,7 @@ def solution_of(game: Game, instead: str) -> Solution:
     """The solved positions of a game. Fatal(CONFIG) if it has none; `instead` is said with it."""
     solution = knowledge_of(game).solution
     if solution is None:
-        known = ", ".join(name for name in GAME_NAMES if knowledge_of(get_game(name)).solution is not None)
+        known = ", ".join(name for name in WITH_SOLVED if knowledge_of(get_game(name)).solution is not None)
         raise Fatal(f"no truth is known for the game {game.name}, only for {known}; {instead}", Exit.CONFIG)
     return solution
 

@@ -1,0 +1,38 @@
+"""A Go board as SVG."""
+
+from __future__ import annotations
+
+from games.go.notation import Text
+from games.go.vertices import vertex_of
+from games.spec import State
+
+STEP, MARGIN = 24, 20
+"""Pixels: from line to line, and around the board."""
+WOOD, LINE, LAST = "#e3b76b", "#5a4520", "#c03030"
+STONES = (("x", "#202020", "#000000"), ("o", "#f8f8f8", "#707070"))
+"""Letter, colour and rim of each side's stones."""
+
+
+def svg(text: Text, state: State, move: str) -> bytes:
+    """The position; `move`, in the game's notation, led to it and is marked."""
+    size = text.board.size
+    last, width = STEP * (size - 1) + MARGIN, STEP * (size - 1) + 2 * MARGIN
+    parts = [f'<rect width="{width}" height="{width}" fill="{WOOD}"/>']
+    for at in range(MARGIN, last + 1, STEP):
+        for x1, y1, x2, y2 in ((at, MARGIN, at, last), (MARGIN, at, last, at)):
+            parts.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{LINE}"/>')
+    for down, row in enumerate(text.rows(state)):
+        for col, letter in enumerate(row):
+            vertex = vertex_of(size, (size - 1 - down) * size + col)
+            place = f'cx="{MARGIN + STEP * col}" cy="{MARGIN + STEP * down}"'
+            for stone, colour, rim in STONES:
+                if letter == stone:
+                    title = f"<title>{vertex}</title>"
+                    radius = STEP // 2 - 1
+                    parts.append(
+                        f'<circle {place} r="{radius}" fill="{colour}" stroke="{rim}">{title}</circle>'
+                    )
+            if vertex == move:
+                parts.append(f'<circle {place} r="{STEP // 5}" fill="{LAST}"/>')
+    frame = f'width="{width}" height="{width}" viewBox="0 0 {width} {width}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {frame}>{"".join(parts)}</svg>'.encode()

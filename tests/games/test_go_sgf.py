@@ -1,0 +1,101 @@
+"""Go in SGF: games survive being written and read, and what cannot be read is said."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from games.game_history import GameHistory
+from games.go import GoRules, game_of
+from games.go.sgf import SgfGame, read, result_text, write
+from games.knowledge import knowledge_of
+
+RULES = GoRules(9, komi=6.5)
+
+
+@given(
+    st.sampled_from([GoRules(2), GoRules(5, komi=0), RULES]),
+    st.integers(0, 2**32),
+    st.sampled_from([0, 3, 8]),
+)
+def test_a_game_survives_being_written_and_read(rules: GoRules, seed: int, begin: int) -> None:
+    """Rules, moves with passes, what the root says, and a start position with stones of both sides."""
+    game_history, rng = GameHistory(game_of(rules)), random.Random(seed)
+    while game_history.end_reason() is None and game_history.ply < 20:
+        game_history.play(int(rng.choice(game_history.legal_actions())))
+    text = game_of(rules).notation.state_to_text(game_history.states[min(begin, game_history.ply)])
+    board, mover, _ = text.replace(",", ".").split()
+    start = f"{board} {mover} 0" if {"x", "o"} <= set(board) else ""
+    actions = tuple(game_history.actions[begin if start else 0 :])
+    written = SgfGame(rules, start, actions, {"PB": "one", "PW": "other", "RE": "B+R"})
+    assert read(write(written)) == written
+
+
+def test_a_file_of_another_program_is_read() -> None:
+    """Handicap stones, komi, passes written in both ways; variations are left out."""
+    data = b"(;GM[1]FF[4]SZ[9]KM[0.5]HA[2]AB[cc][gg]PB[a];W[ee](;B[tt];W[];B[aa])(;B[ba]))"
+    found, empty = read(data), "........."
+    assert found.rules == GoRules(9, komi=0.5)
+    assert found.tags == {"PB": "a"}
+    rows = [empty, empty, "..x......", empty, empty, empty, "......x..", empty, empty]
+    assert found.start == f"{'/'.join(rows)} o 0"
+    with pytest.raises(ValueError, match="move 4 \\(A9\\): the game is over"):
+        found.game_history()
+    played = SgfGame(found.rules, found.start, found.actions[:3]).game_history()
+    assert played.moves_text() == ["E5", "pass", "pass"]
+
+
+def test_what_the_file_does_not_say_is_as_usual() -> None:
+    usual = GoRules(19, 5.5, "situational", suicide=False)
+    assert read(b"(;SZ[5];B[aa])", usual).rules == GoRules(5, 5.5, "situational", suicide=False)
+    assert read(b"(;SZ[5]KM[1])", usual).rules.komi == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "no SGF of Go"),
+        (b"nonsense", "no SGF of Go"),
+        (b"(;SZ[9:8])", "no SGF of Go"),
+        (b"(;SZ[x])", "no SGF of Go"),
+        (b"(;SZ[5];B[zz])", "no SGF of Go"),
+        (b"(;SZ[5]KM[x])", "no SGF of Go"),
+        (b"(;SZ[25])", "sizes go from 2 to 19"),
+        (b"(;SZ[9]KM[6.3])", "a multiple of 0.5"),
+        (b"(;SZ[5];B[aa];AB[bb])", "in the middle of the game"),
+        (b"(;SZ[5];B[aa];B[bb])", "move 2 is one of two in a row"),
+        (b"(;SZ[5]AB[aa]AW[ab][ba])", "the x at A5 has no liberty"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_reason(data: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        read(data)
+
+
+def test_a_move_that_is_not_legal_is_named() -> None:
+    with pytest.raises(ValueError, match="move 2 \\(A5\\)"):
+        read(b"(;SZ[5];B[aa];W[aa])").game_history()
+
+
+def test_results_are_written_as_gtp_writes_them() -> None:
+    assert [result_text(score) for score in (3.5, -0.5, 0.0, 7.0)] == ["B+3.5", "W+0.5", "0", "B+7"]
+
+
+def test_games_of_runs_and_matches_are_written_as_sgf() -> None:
+    """With comments at their moves, and the result by points, by resignation, or as it was judged."""
+    write_game = knowledge_of(game_of(GoRules(3))).pgn
+    assert write_game is not None
+    tags = {"White": "one [a]", "Black": "other", "Result": "1-0", "Date": "????.??.??"}
+    moves = [("B2", "1.0"), ("pass", ""), ("pass", "")]
+    text = write_game(tags, "", moves, "more_points")
+    found = read(text.encode())
+    assert found.tags == {"PB": "one [a]", "PW": "other", "RE": "B+1.5"}
+    assert found.game_history().moves_text() == ["B2", "pass", "pass"]
+    assert "C[1.0]" in text
+    assert "C[more_points]" in text
+    for ending, result in (("resignation", "B+R"), ("time", "B+")):
+        text = write_game(tags, "", moves[:1], ending)
+        assert read(text.encode()).tags["RE"] == result

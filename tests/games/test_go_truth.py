@@ -1,0 +1,197 @@
+"""Go on boards up to 3 x 3: the table against published values, and against playing everything out."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pytest
+from naive_go import NaiveGo
+from playouts import legal
+
+from games import get_game
+from games.game_history import GameHistory, replay
+from games.go import GoRules, game_of
+from games.go.table import Table
+from games.go.truth import GROUPS, VALUES
+from games.knowledge import Solution, knowledge_of
+from games.spec import Game
+
+
+def solution_of(game: Game) -> Solution:
+    found = knowledge_of(game).solution
+    assert found is not None
+    return found
+
+
+def naive_outcome(game: NaiveGo) -> int:
+    """+1, 0 or -1 for the first player with best play, by playing on until everything is decided."""
+    end = game.end()
+    if end is not None:
+        return end[1]
+    wish, best = 1 - 2 * game.mover, -2
+    for action in reversed(game.legal()):
+        after = NaiveGo(game.size, game.komi, game.situational, game.suicide, [*game.boards], [*game.movers])
+        after.passes = game.passes
+        after.play(action)
+        best = max(best, wish * naive_outcome(after))
+        if best == 1:
+            break
+    return wish * best
+
+
+@pytest.mark.parametrize("rules", [GoRules(2), GoRules(2, superko="situational"), GoRules(3)], ids=str)
+def test_the_first_player_wins_by_the_published_number_of_points(rules: GoRules) -> None:
+    """From the empty board, by exact superko."""
+    assert Table(rules).value() == VALUES[rules.size]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        GoRules(2, komi=0.5),
+        GoRules(2, komi=1),
+        GoRules(2, 0.5, "situational"),
+        GoRules(2, -0.5, suicide=False),
+    ],
+    ids=lambda rules: rules.name,
+)
+def test_positions_of_games_have_the_result_of_playing_everything_out(rules: GoRules) -> None:
+    """On 2 x 2, for the past that they have: value and the moves that keep it."""
+    game, rng = game_of(rules), random.Random(rules.name)
+    for _ in range(20):
+        game_history, plies = GameHistory(game), rng.randrange(6, 16)
+        twin = NaiveGo(2, rules.komi, rules.superko == "situational", rules.suicide)
+        while game_history.ply < plies and game_history.end_reason() is None:
+            action = int(rng.choice(game_history.legal_actions()))
+            game_history.play(action)
+            twin.play(action)
+        if game_history.end_reason() is not None:
+            continue
+        after = {}
+        for action in twin.legal():
+            child = NaiveGo(2, twin.komi, twin.situational, twin.suicide, [*twin.boards], [*twin.movers])
+            child.passes = twin.passes
+            child.play(action)
+            after[action] = naive_outcome(child) * (1 - 2 * twin.mover)
+        known = solution_of(game).known(game_history.states)
+        assert known is not None
+        assert known.value == max(after.values())
+        assert known.keeps == {action for action, value in after.items() if value == known.value}
+        assert known.legal == len(after)
+
+
+def test_what_came_before_can_change_what_a_position_is_worth() -> None:
+    """Else the past would test nothing: some positions of 2 x 2 have other values read from their text."""
+    game, rng, changed = get_game("go_2x2_komi0.5"), random.Random(1), 0
+    solution = solution_of(game)
+    for _ in range(300):
+        game_history = GameHistory(game)
+        while game_history.end_reason() is None:
+            known, fresh = solution.known(game_history.states), solution.probe(game_history.state)
+            assert known is not None
+            assert fresh is not None
+            changed += known.value != fresh.value
+            game_history.play(int(rng.choice(game_history.legal_actions())))
+    assert changed > 0
+
+
+def test_who_plays_by_the_table_wins_every_game_that_is_won() -> None:
+    """Black on 3 x 3 needs 8 points, and gets them against random replies."""
+    game, rng = get_game("go_3x3"), random.Random(3)
+    solution = solution_of(game)
+    for _ in range(30):
+        game_history = GameHistory(game)
+        while game_history.end_reason() is None:
+            known = solution.known(game_history.states)
+            assert known is not None
+            assert known.value == (1 if game_history.side_to_move == 0 else -1)
+            choices = sorted(known.keeps) if game_history.side_to_move == 0 else game_history.legal_actions()
+            game_history.play(int(rng.choice(choices)))
+        assert game_history.outcome() == 1
+
+
+@cache
+def rows_of(name: str, final: bool) -> tuple[list[str], list[str], list[bool]]:
+    solution = solution_of(get_game(name))
+    assert solution.final_rows is not None
+    rows = solution.final_rows() if final else solution.rows(1, 0)
+    return [row.start for row in rows], [row.group for row in rows], [row.matters for row in rows]
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_known_positions_are_distinct_and_half_of_them_matter(final: bool) -> None:
+    """As many of each group; those of final judgements are others."""
+    starts, groups, matter = rows_of("go_3x3", final)
+    assert len(set(starts)) == len(starts)
+    assert [groups.count(group) for group in GROUPS] == [300, 300, 300]
+    assert sum(matter) >= 450
+    assert not set(starts) & set(rows_of("go_3x3", not final)[0])
+    game = get_game("go_3x3")
+    state = game.notation.state_from_text(starts[0])
+    known = solution_of(game).probe(state)
+    assert known is not None
+    assert known.legal == len(legal(game, state.reshape(1, -1), 1))
+
+
+def test_small_boards_are_checked_and_larger_ones_are_not_solved() -> None:
+    assert [check.found == check.expected for check in solution_of(get_game("go_2x2")).checks(None, str)] == [
+        True
+    ]
+    assert knowledge_of(get_game("go_4x4")).solution is None
+    with pytest.raises(ValueError, match="go_4x4 has too many positions"):
+        Table(GoRules(4))
+
+
+def test_near_points_count_for_the_side_whose_stones_are_nearer() -> None:
+    """Of all of a random game's positions, as breadth-first search counts them; a wall of both sides is
+    nobody's."""
+    game, rng = get_game("go_9x9"), random.Random(9)
+    heuristic = knowledge_of(game).heuristic
+    game_history, twin = GameHistory(game), NaiveGo(9)
+    for _ in range(60):
+        action = int(rng.choice(game_history.legal_actions()))
+        game_history.play(action)
+        twin.play(action)
+        lead = near_lead(twin) * (1 - 2 * twin.mover)
+        assert int(heuristic.material(game_history.state)) == 100 * lead
+        assert int(heuristic.evaluate(game_history.state)) == 100 * lead - 750 * (1 - 2 * twin.mover)
+
+
+def near_lead(twin: NaiveGo) -> int:
+    """The first player's near points less the second's."""
+    owners: dict[tuple[int, int], int | None] = dict(twin.boards[-1])
+    while True:
+        touched = {
+            point: {owners[near] for near in twin.beside(point) if owners.get(near) is not None}
+            for point in twin.points()
+            if point not in owners
+        }
+        new = {point: min(sides) if len(sides) == 1 else None for point, sides in touched.items() if sides}
+        if not new:
+            return list(owners.values()).count(0) - list(owners.values()).count(1)
+        owners |= new
+
+
+def test_captures_come_first_and_the_pass_last() -> None:
+    game = get_game("go_5x5")
+    heuristic = knowledge_of(game).heuristic
+    state = replay(game, "", ["B1", "A1", "C5", "pass"]).state
+    named = {text: game.notation.action_from_text(state, text) for text in ("A2", "C3", "pass")}
+    scores = [int(heuristic.order_score(state, action)) for action in named.values()]
+    assert scores == [1, 0, -1]
+    assert [bool(heuristic.is_noisy(state, action)) for action in named.values()] == [True, False, False]
+
+
+def test_the_picture_has_the_stones_and_marks_the_last_move() -> None:
+    game = get_game("go_5x5")
+    svg = knowledge_of(game).svg
+    assert svg is not None
+    picture = svg(replay(game, "", ["B1", "A1"]).state, "A1").decode()
+    assert [picture.count(text) for text in ("<line", "<title>", "#c03030", 'fill="#202020"')] == [
+        10,
+        2,
+        1,
+        1,
+    ]
+    assert "<title>B1</title>" in picture
