@@ -81,7 +81,7 @@ help:
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make test-bounds   search, rules, sampler, verification with bounds checks in compiled code"
 	@echo "make test-nightly  all tests, ten times the examples of hypothesis, a new seed"
-	@echo "make test-oracles  rules against other programs, for minutes (gnugo)"
+	@echo "make test-oracles  rules against other programs, for minutes (gnugo, cshogi)"
 	@echo "make check    ruff, mypy, import-linter"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|memory)"
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"

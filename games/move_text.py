@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 
 
 def legal_action(
-    text: str, action: int, legal: Sequence[int], to_text: Callable[[int], str], said: str
+    text: str, action: int, legal: Sequence[int], to_text: Callable[[int], str], said: Callable[[], str]
 ) -> int:
     """`action`, which `text` would be if it were legal, where it is and is written so.
 
     ValueError lists the legal moves that begin like `text`, else all.
 
-    said  how moves are written, and in which position
+    said() is how moves are written, and in which position
     """
     if action in legal and to_text(action) == text:
         return action
     moves = sorted(map(to_text, legal))
     near = [move for move in moves if move[:2] == text[:2]] or moves
     listed = ", ".join(near[:12]) or "none: the game is over"
-    raise ValueError(f"{text!r} is not a legal move ({said}); legal: {listed}")
+    raise ValueError(f"{text!r} is not a legal move ({said()}); legal: {listed}")

@@ -41,9 +41,13 @@ def action_to_uci(state: State, action: int) -> str:
 
 def action_from_uci(state: State, text: str) -> int:
     """The legal action that UCI text names. ValueError if there is no such legal move."""
-    said = f"written as e2e4, a7a8q, in {state_to_fen(state)}"
-    to_text = partial(action_to_uci, state)
-    return legal_action(text, _action_of_squares(state, text), legal_list(state), to_text, said)
+    return legal_action(
+        text,
+        _action_of_squares(state, text),
+        legal_list(state),
+        partial(action_to_uci, state),
+        lambda: f"written as e2e4, a7a8q, in {state_to_fen(state)}",
+    )
 
 
 def _action_of_squares(state: State, text: str) -> int:

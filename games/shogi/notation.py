@@ -49,9 +49,13 @@ def action_to_usi(state: State, action: int) -> str:
 
 def action_from_usi(state: State, text: str) -> int:
     """The legal action that USI text names. ValueError if there is no such legal move."""
-    said = f"written as 7g7f, 8h2b+, P*5e, in {state_to_sfen(state)}"
-    to_text = partial(action_to_usi, state)
-    return legal_action(text, _action_of_squares(state, text), legal_list(state), to_text, said)
+    return legal_action(
+        text,
+        _action_of_squares(state, text),
+        legal_list(state),
+        partial(action_to_usi, state),
+        lambda: f"written as 7g7f, 8h2b+, P*5e, in {state_to_sfen(state)}",
+    )
 
 
 def _action_of_squares(state: State, text: str) -> int:

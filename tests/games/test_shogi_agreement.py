@@ -43,3 +43,9 @@ def test_a_fourth_occurrence_is_that_of_python_shogi(start: str) -> None:
         game.play(moves[move])
         board.push_usi(move)
     assert board.is_fourfold_repetition() == (game.end_reason() != "mate")
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("first_seed", range(0, 20_000, 1_000))
+def test_rules_agree_with_cshogi_over_twenty_thousand_games(first_seed: int) -> None:
+    assert compare_games(first_seed, first_seed + 1_000)["games"] == 1_000
