@@ -9,6 +9,7 @@ from typing import Any
 from engine.core.open_game import OpenGame
 from engine.gtp.protocol import NAMES, GtpError
 from games.go import GoRules, game_of
+from games.go.kernels import owners_of
 from games.go.rules import NAME, rules_of_options
 from games.go.vertices import COLUMNS, action_of, vertex_of
 from games.names import parts_of
@@ -170,6 +171,13 @@ class GoBoard:
     def stones(self) -> tuple[list[str], list[str]]:
         """Vertices of the black and of the white stones."""
         return stones_of(self.game_history.game, self.game_history.state)
+
+    def empty_points(self, owner: int) -> list[str]:
+        """Vertices of the empty points in the area of `owner`: 0 Black, 1 White, -1 neither."""
+        stones = {self.action(vertex) for side in self.stones() for vertex in side}
+        owners = owners_of(self.rules, self.game_history.state)
+        found = [point for point, one in enumerate(owners) if one == owner and point not in stones]
+        return [vertex_of(self.size, point) for point in found]
 
     def score(self) -> float:
         """Black's points less White's and the komi, as the board stands."""

@@ -125,9 +125,7 @@ def _place_free_handicap(desk: Desk, arguments: Arguments) -> str:
     """The fixed points; fewer stones than asked for where there are no more, as the specification allows."""
     count = whole_number(arguments[0], "the number of stones")
     most = most_points(desk.board.size)
-    return _place(
-        desk, tuple(handicap_points(desk.board.size, max(LEAST, min(count, most)) if count >= LEAST else 0))
-    )
+    return _place(desk, tuple(handicap_points(desk.board.size, min(count, most) if most else count)))
 
 
 @command("set_free_handicap VERTEX ...")
@@ -195,10 +193,14 @@ def _final_score(desk: Desk, _: Arguments) -> str:
 
 @command("final_status_list STATUS")
 def _final_status_list(desk: Desk, arguments: Arguments) -> str:
-    """By area scoring as the board stands: every stone on it is alive."""
+    """By area scoring as the board stands: every stone on it is alive. Empty points as in GNU Go."""
+    owners = {"black_territory": 0, "white_territory": 1, "dame": -1}
     status = arguments[0].lower()
+    if status in owners:
+        return " ".join(desk.board.empty_points(owners[status]))
     if status not in ("alive", "seki", "dead"):
-        raise GtpError(f"syntax error: a status is alive, seki or dead, not {shown(status)}")
+        known = ", ".join(["alive", "seki", "dead", *owners])
+        raise GtpError(f"syntax error: a status is one of {known}, not {shown(status)}")
     return "\n".join(" ".join(one) for one in desk.board.stones() if one) if status == "alive" else ""
 
 

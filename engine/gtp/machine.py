@@ -122,8 +122,8 @@ class GtpEngine:
         return orders
 
     def _answer(self, command: Command, now: float) -> list[Order]:
-        if command.name in NEED_NETWORK and self._loaded != self._setup:
-            self._held = command
+        if command.name in NEED_NETWORK and (self._loaded != self._setup or self._preparing is not None):
+            self._held = command  # also where another set-up is still on its way: it replaces this one
             return self._prepare()
         try:
             if command.name in GENMOVES or command.name in GENMOVE_FORMATS:

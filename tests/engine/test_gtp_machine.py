@@ -188,6 +188,10 @@ def test_the_score_is_that_of_the_board_as_it_stands():
     assert said(engine, "komi 25", "final_score") == "= 0"
     assert said(engine, "play w A1", "final_status_list alive").split() == ["=", "C3", "A1"]
     assert said(engine, "final_status_list dead") == "="
+    assert len(said(engine, "final_status_list dame").split()) == 1 + 23
+    said(engine, "play b A2", "play b B1")  # takes the white stone
+    assert len(said(engine, "final_status_list black_territory").split()) == 1 + 22
+    assert said(engine, "final_status_list white_territory") == "="
 
 
 def test_a_clock_limits_the_search_and_goes_on_without_time_left():
@@ -337,6 +341,7 @@ def test_whatever_comes_every_command_gets_one_answer_in_order(events):
             move = engine.desk.board.game_history.game.notation.action_to_text(None, action)
             orders = engine.searched(Found((move,), action), 2.0)
         elif event == "(prepared)" and preparing:
+            assert not running, "a search keeps its tree"
             orders = engine.prepared(preparing.popleft(), 1.0)
         elif event == "(failed)" and preparing:
             preparing.popleft()
