@@ -218,6 +218,8 @@ class Knowledge:
     """(state, the move that led to it) -> picture of a board. None: the terminal's drawing is shown."""
     pgn: PgnWriter | None = None
     """In the form that programs for the game read: PGN for chess, CSA for shogi. None: there is none."""
+    between_games: str = ""
+    """Stands between the games of a file in that form."""
     solution: Solution | None = None
     matches: Matches = Matches()
 

@@ -72,17 +72,20 @@ class GameFiles:
     """The files of one match, opened before it starts: Fatal(DISK) for a path that cannot be written."""
 
     def __init__(self, game: Game, pgn: str, moves: str, event: str) -> None:
-        write = knowledge_of(game).pgn
-        if pgn and write is None:
+        known = knowledge_of(game)
+        if pgn and known.pgn is None:
             raise Fatal(f"{game.name} has no PGN; write its games with --moves FILE", Exit.CONFIG)
-        self._game, self._as_pgn = game, write
+        self._game, self._as_pgn = game, known.pgn
         self._event = event
+        self._before, self._between = "", known.between_games
         self._pgn = _opened(pgn)
         self._moves = _opened(moves)
 
     def write(self, played: PlayedGame) -> None:
         if self._pgn is not None and self._as_pgn is not None:
-            print(to_pgn(self._game, self._as_pgn, played, self._event), end="", file=self._pgn, flush=True)
+            text = self._before + to_pgn(self._game, self._as_pgn, played, self._event)
+            print(text, end="", file=self._pgn, flush=True)
+            self._before = self._between
         if self._moves is not None:
             print(to_json_line(self._game, played), file=self._moves, flush=True)
 

@@ -16,4 +16,5 @@ KNOWLEDGE = Knowledge(
     ),
     book=BOOK,
     pgn=records.csa,
+    between_games=records.BETWEEN_GAMES,
 )

@@ -16,6 +16,7 @@ from games.spec import State
 
 PIECE_NAMES = ("", "FU", "KY", "KE", "GI", "KI", "KA", "HI", "OU", "TO", "NY", "NK", "NG", "", "UM", "RY")
 """By code."""
+BETWEEN_GAMES = "/\n"
 
 
 def csa(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], ending: str) -> str:

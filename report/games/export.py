@@ -48,8 +48,8 @@ def _export_to(
     file: TextIO, games: StoreReader, wanted: Range, say: Callable[[str], None]
 ) -> tuple[int, int]:
     game, exported, damaged = get_game(games.game), 0, 0
-    pgn = knowledge_of(game).pgn
-    write: Writer = as_text if pgn is None else partial(as_pgn, pgn)
+    known = knowledge_of(game)
+    write: Writer = as_text if known.pgn is None else partial(as_pgn, known.pgn)
     event = f"azselfplay {games.path.resolve().parent.name}"
     for stored in games.rows(wanted):
         try:
@@ -59,7 +59,7 @@ def _export_to(
             damaged += 1
             say(f"game {stored.seq} is damaged: {error}")
             continue
-        file.write(text + "\n\n")
+        file.write((known.between_games if exported else "") + text + "\n\n")
         exported += 1
     return exported, damaged
 

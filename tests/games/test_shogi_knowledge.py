@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import cshogi
 import numpy as np
 import pytest
 from playouts import features, legal, playouts
 from shogi_agreement import STARTS
 
+from evaluation.match.game_files import GameFiles
+from evaluation.match.runner import PlayedGame
 from games.game_history import replay
 from games.knowledge import knowledge_of
 from games.perft import perft
@@ -79,6 +83,20 @@ def test_cshogi_reads_the_games_that_are_written(start: str) -> None:
     assert [cshogi.move_to_usi(move) for move in read.moves] == moves
     assert (read.names, read.endgame) == (["first", "second"], "%TORYO")
     assert cshogi.Board(read.sfen).sfen().split()[:3] == sfen.split()[:3]
+
+
+def test_cshogi_reads_all_games_of_a_match_file(tmp_path: Path) -> None:
+    path, played = tmp_path / "games.csa", []
+    for name, moves in list(knowledge_of(GAME).book.items())[:3]:
+        actions = tuple(replay(GAME, "", moves.split()).actions)
+        played.append(PlayedGame("a", "b", name, False, "", actions, 1, "resignation", len(actions)))
+    files = GameFiles(GAME, str(path), "", "an event")
+    for game in played:
+        files.write(game)
+    files.close()
+    assert [len(read.moves) for read in cshogi.Parser.parse_file(str(path))] == [
+        game.plies for game in played
+    ]
 
 
 @pytest.mark.parametrize(
