@@ -119,6 +119,8 @@ class GtpEngine:
             command = parse(self._waiting.popleft())
             if command is not None:
                 orders += self._answer(command, now)
+        if self._waiting and self._task is not None and self._task.format is not None:
+            orders.append(StopSearch())  # the line that ends this stream came before it began, as in a script
         return orders
 
     def _answer(self, command: Command, now: float) -> list[Order]:

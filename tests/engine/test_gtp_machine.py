@@ -267,6 +267,17 @@ def test_a_stream_of_analysis_tells_moves_until_anything_comes():
     assert engine.desk.board.is_empty
 
 
+def test_a_stream_that_a_script_had_ended_before_it_began_ends_as_it_begins():
+    """All lines come at once, while the network is loaded."""
+    engine = engine_of()
+    engine.feed("clear_board", 0.0)
+    for line in ("lz-analyze b 100", "name"):
+        assert engine.feed(line, 0.0) == []
+    begun, start, stop = engine.prepared(SETUP, 0.0)
+    assert (begun, isinstance(start, Start), stop) == (Say("="), True, StopSearch())
+    assert engine.searched(Found(("C3",), 12), 0.0) == [Say(""), Say("= azselfplay\n")]
+
+
 def test_a_stream_whose_search_has_ended_by_itself_still_ends_at_any_input_only():
     engine = ready_engine()
     start_of(engine, "kata-analyze 50 rootInfo true maxmoves 7")
