@@ -1,4 +1,4 @@
-"""Rules of chess and shogi: perft against the published counts, what a call costs, jitted and from Python.
+"""Rules of chess, shogi and Go: perft against known counts, what a call costs, jitted and from Python.
 
 One thread that never waits, so times are CPU times: a machine busy with something else does not change them.
 """
@@ -39,6 +39,9 @@ SHOGI_PERFT = (
 )
 """The same from authors of shogi programs, SFEN. The sixth has three rooks, which no game can have."""
 
+GO_PERFT = (("start", "", 4, 361_041),)
+"""5 x 5; passes and the ends of games count."""
+
 GAMES, PLIES, REPEATS = 16, 96, 30
 
 
@@ -48,11 +51,13 @@ def run() -> dict[str, float | int]:
     for name, prefix, read, rows in (
         ("chess", "", state_from_fen, PERFT),
         ("shogi", "shogi_", unchecked_state, SHOGI_PERFT),
+        ("go_5x5", "go_5x5_", get_game("go_5x5").notation.state_from_text, GO_PERFT),
     ):
+        figures[f"{prefix}perft_nodes_per_s"] = round(_run_perft(get_game(name), read, rows))
+    for name, prefix in (("chess", ""), ("shogi", "shogi_"), ("go_9x9", "go_9x9_"), ("go", "go_")):
         game = get_game(name)
         games = _random_games(game, np.random.default_rng(1))
-        found: dict[str, float | int] = {"perft_nodes_per_s": round(_run_perft(game, read, rows))}
-        found |= _time_jitted(game, games) | _time_calls(game, games[0])
+        found = _time_jitted(game, games) | _time_calls(game, games[0])
         figures |= {f"{prefix}{key}": value for key, value in found.items()}
     for name, figure in figures.items():
         print(f"{name:38} {figure:>14,}")
@@ -67,7 +72,7 @@ def _run_perft(
     for name, text, depth, expected in rows:
         state = read(text)
         began = time.process_time()
-        found = perft(game, state, depth)
+        found = perft(game, state, depth, ends=game.name.startswith("go"))
         took = time.process_time() - began
         rate = found / took / 1e6
         print(f"perft {game.name} {name:14} depth {depth}: {found:>12,}  {rate:6.0f} M nodes/s")

@@ -152,17 +152,19 @@ SIDES = {
     "chess, 256 games, 800 simulations": lambda: coroutine_path("chess", simulations=800, seconds=LONG),
     "chess on python-chess, plain Python": plain_path,
     "shogi, 362 planes, 256 games": lambda: coroutine_path("shogi"),
+    "Go 9x9, 17 planes, 256 games": lambda: coroutine_path("go_9x9"),
+    "Go 19x19, 17 planes, 256 games": lambda: coroutine_path("go"),
 }
 
 
 def run() -> dict[str, float]:
-    for game in ("tic_tac_toe", "connect_four", "chess", "shogi"):
+    for game in ("tic_tac_toe", "connect_four", "chess", "shogi", "go_9x9", "go"):
         warm(game)
     measured = in_turns(SIDES)
     print(f"{'path':38} leaves/s per core, median of {TURNS} turns (least to most)")
     for name, rates in measured.items():
         print(f"{name:38} {Spread.of(rates).text()}")
-    four, ours, more, deep, plain, shogi = measured.values()
+    four, ours, more, deep, plain, shogi, nine, nineteen = measured.values()
     times = ratio(ours, plain)
     print(f"ratio {times.text('.1f')}")
     return {
@@ -171,6 +173,8 @@ def run() -> dict[str, float]:
         "leaves_per_s_per_core_800_simulations": Spread.of(deep).median,
         "leaves_per_s_per_core_connect_four": Spread.of(four).median,
         "leaves_per_s_per_core_shogi": Spread.of(shogi).median,
+        "leaves_per_s_per_core_go_9x9": Spread.of(nine).median,
+        "leaves_per_s_per_core_go": Spread.of(nineteen).median,
         "python_chess_leaves_per_s": Spread.of(plain).median,
         "ratio_to_python_chess": times.median,
         "ratio_least": times.least,

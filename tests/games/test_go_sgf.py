@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scaled_examples import scaled
 
 from games.game_history import GameHistory
 from games.go import GoRules, game_of
@@ -16,6 +17,7 @@ from games.knowledge import knowledge_of
 RULES = GoRules(9, komi=6.5)
 
 
+@settings(max_examples=scaled(30))
 @given(
     st.sampled_from([GoRules(2), GoRules(5, komi=0), RULES]),
     st.integers(0, 2**32),
