@@ -13,7 +13,7 @@ import shlex
 import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from evaluation.match.player import Choice, Clock, PlayerFailed, PlayerResigned, Seat
@@ -79,7 +79,11 @@ def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
 
 
 class Connection(Protocol):
-    """One engine process that is ready to play. Raises EngineError, OSError or ValueError when it fails."""
+    """One engine process. Raises EngineError, OSError or ValueError when it fails."""
+
+    async def begin(self) -> None:
+        """Say hello, set the options, wait until the engine is ready."""
+        ...
 
     async def choose(self, game_history: GameHistory, clock: Clock | None, game_id: int) -> Choice:
         """The engine's move. A new `game_id` is a new game. PlayerResigned if it gives up."""
@@ -92,6 +96,19 @@ class Connection(Protocol):
     def kill(self) -> None:
         """End the process at once, if it has not ended."""
         ...
+
+
+C = TypeVar("C", bound=Connection)
+
+
+async def begun(connection: C) -> C:
+    """The connection, ready to play; its process is killed if that fails or is cancelled."""
+    try:
+        await connection.begin()
+    except BaseException:
+        connection.kill()
+        raise
+    return connection
 
 
 Connect = Callable[[EngineSpec], Awaitable[Connection]]

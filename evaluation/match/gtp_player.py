@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.gtp.board import rules_of, stones_of
 from engine.gtp.rule_names import as_json
-from evaluation.match.engine_player import EngineError, EngineSpec
+from evaluation.match.engine_player import EngineError, EngineSpec, begun
 from evaluation.match.line_process import LineProcess
 from evaluation.match.player import Choice, Clock, PlayerResigned
 from games.game_history import GameHistory
@@ -17,13 +17,7 @@ RULES = "kata-set-rules"
 
 async def connect(spec: EngineSpec) -> GtpConnection:
     """A running engine that has taken its options. EngineError or OSError if there is none."""
-    connection = GtpConnection(spec, await LineProcess.start(spec.command))
-    try:
-        await connection.begin()
-    except BaseException:
-        connection.kill()
-        raise
-    return connection
+    return await begun(GtpConnection(spec, await LineProcess.start(spec.command)))
 
 
 def check_limits(text: str, spec: EngineSpec) -> None:

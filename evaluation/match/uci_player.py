@@ -8,7 +8,7 @@ import contextlib
 import chess
 import chess.engine
 
-from evaluation.match.engine_player import USUAL_NODES, EngineError, EngineSpec
+from evaluation.match.engine_player import USUAL_NODES, EngineError, EngineSpec, begun
 from evaluation.match.player import Choice, Clock
 from games.game_history import GameHistory
 
@@ -25,17 +25,7 @@ async def connect(spec: EngineSpec) -> UciConnection:
     transport, protocol = await loop.subprocess_exec(
         chess.engine.UciProtocol, *spec.command, stderr=asyncio.subprocess.DEVNULL
     )
-    connection = UciConnection(spec, transport, protocol)
-    try:
-        await protocol.initialize()
-        await protocol.configure(dict(spec.options))
-    except chess.engine.EngineError as error:
-        connection.kill()
-        raise EngineError(str(error)) from error
-    except BaseException:
-        connection.kill()
-        raise
-    return connection
+    return await begun(UciConnection(spec, transport, protocol))
 
 
 class UciConnection:
@@ -47,6 +37,13 @@ class UciConnection:
         self._spec = spec
         self._transport = transport
         self._protocol = protocol
+
+    async def begin(self) -> None:
+        try:
+            await self._protocol.initialize()
+            await self._protocol.configure(dict(self._spec.options))
+        except chess.engine.EngineError as error:
+            raise EngineError(str(error)) from error
 
     async def choose(self, game_history: GameHistory, clock: Clock | None, game_id: int) -> Choice:
         board = board_of(game_history)

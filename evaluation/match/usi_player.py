@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from evaluation.match.engine_player import USUAL_NODES, EngineError, EngineSpec
+from evaluation.match.engine_player import USUAL_NODES, EngineError, EngineSpec, begun
 from evaluation.match.line_process import LineProcess
 from evaluation.match.player import Choice, Clock, PlayerResigned
 from games.game_history import GameHistory
@@ -21,13 +21,7 @@ def check_limits(text: str, spec: EngineSpec) -> None:
 
 async def connect(spec: EngineSpec) -> UsiConnection:
     """A running engine with its options set. EngineError or OSError if there is none."""
-    connection = UsiConnection(spec, await LineProcess.start(spec.command))
-    try:
-        await connection.begin()
-    except BaseException:
-        connection.kill()
-        raise
-    return connection
+    return await begun(UsiConnection(spec, await LineProcess.start(spec.command)))
 
 
 class UsiConnection:
@@ -39,7 +33,6 @@ class UsiConnection:
         self._game_id = 0
 
     async def begin(self) -> None:
-        """Say hello, set the options, wait until the engine is ready."""
         await self._process.send("usi")
         known = {""}
         while (line := await self._process.line()) != "usiok":
