@@ -45,11 +45,12 @@ class GoBoard:
     it has just passed, that pass is dropped instead, so that the two passes do not end the game.
     """
 
-    def __init__(self, rules: GoRules) -> None:
+    def __init__(self, rules: GoRules, start: str = "") -> None:
+        """`start`: a position of `games.go.notation`, "" is the empty board. ValueError if it is none."""
         self.rules = rules
         self._before: list[tuple[int, ...]] = []
         """The actions before each move that can be taken back."""
-        self._begin("")
+        self._begin(start)
 
     def _begin(self, start: str) -> None:
         self.game_history = OpenGame(game_of(self.rules), start)

@@ -13,6 +13,7 @@ from engine.gtp.handicap import LEAST, handicap_points, most_points
 from engine.gtp.protocol import GtpError, colour_of, expect, number, whole_number
 from engine.gtp.rule_names import as_json, change_of, changes_in, value_of
 from engine.gtp.sgf_file import board_from
+from games.go.sgf import result_text
 
 
 @dataclass
@@ -187,8 +188,7 @@ def _set_rule(desk: Desk, arguments: Arguments) -> str:
 
 @command("final_score")
 def _final_score(desk: Desk, _: Arguments) -> str:
-    points = desk.board.score()
-    return "0" if points == 0 else f"{'B' if points > 0 else 'W'}+{abs(points):g}"
+    return result_text(desk.board.score())
 
 
 @command("final_status_list STATUS")
