@@ -105,8 +105,10 @@ class RemoteEvaluator:
         asked = self._requests.payload(message.request)
         if asked is None or end > asked.batch.rows:
             return
-        counts = asked.batch.counts[first:end]
-        total = int(counts.sum(dtype=np.int64))
+        counts, total = asked.batch.counts, len(asked.batch.actions)
+        if message.rows != len(counts):
+            counts = counts[first:end]
+            total = int(counts.sum(dtype=np.int64))
         priors, wdl = check_evaluations(message.rows, total, frames)
         answered = self._requests.answer(message.request, first, message.rows)
         if answered is None:

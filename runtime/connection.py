@@ -165,7 +165,8 @@ class Connection:
             self._on_unreadable(frames[0], str(error))
             return
         now, joining = time.monotonic(), self.welcome is None
-        self._carry_out(self._session.on_message(message, now))
+        if instructions := self._session.on_message(message, now):
+            self._carry_out(instructions)
         if joining and isinstance(message, Goodbye) and message.retry_after > 0:
             self._on_not_now(message.reason, now)
         if not isinstance(message, Welcome | Goodbye):

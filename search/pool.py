@@ -135,15 +135,15 @@ class SearchPool:
             return
         batch, rows = self.forest.take_leaves()
         self.leaves += batch.rows
-        self.evaluator.submit(batch, _Sent(self, rows))
+        self.evaluator.submit(batch, _Sent(self, rows, len(batch.actions)))
 
-    def answered(self, rows: npt.NDArray[np.void], evaluations: Evaluations) -> None:
-        """The evaluations of `rows` (ROW[n])."""
+    def answered(self, rows: npt.NDArray[np.void], total: int, evaluations: Evaluations) -> None:
+        """The evaluations of `rows` (ROW[n]), which have `total` legal actions."""
         if evaluations.version != self._version:
             self._version = evaluations.version
             self.forest.forget_evaluations()
-        if len(evaluations.priors) != rows["count"].sum():
-            text = f"an answer has {len(evaluations.priors)} priors for {rows['count'].sum()} legal actions"
+        if len(evaluations.priors) != total:
+            text = f"an answer has {len(evaluations.priors)} priors for {total} legal actions"
             self.failed(rows, BadEvaluation(text))
             return
         self._step(rows, evaluations.priors.astype(np.float32, copy=False), evaluations.wdl)
@@ -158,14 +158,18 @@ class SearchPool:
 
 
 class _Sent:
-    """Leaves of a pool that are with the evaluator; their `rows` (ROW[n])."""
+    """Leaves of a pool that are with the evaluator; their `rows` (ROW[n]), and how many legal actions these
+    have."""
 
-    def __init__(self, pool: SearchPool, rows: npt.NDArray[np.void]) -> None:
-        self._pool, self._rows = pool, rows
+    def __init__(self, pool: SearchPool, rows: npt.NDArray[np.void], total: int) -> None:
+        self._pool, self._rows, self._total = pool, rows, total
 
     def answered(self, first: int, evaluations: Evaluations) -> None:
-        end = first + len(evaluations.wdl)
-        self._pool.answered(self._rows[first:end], evaluations)
+        rows, total = self._rows, self._total
+        if len(evaluations.wdl) != len(rows):
+            rows = rows[first : first + len(evaluations.wdl)]
+            total = int(rows["count"].sum())
+        self._pool.answered(rows, total, evaluations)
 
     def failed(self, first: int, rows: int, error: Exception) -> None:
         self._pool.failed(self._rows[first : first + rows], error)

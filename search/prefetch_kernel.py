@@ -66,12 +66,14 @@ def fetch_first(forest: ForestArrays, row: Any) -> None:
 def fetch_path(forest: ForestArrays, row: Any) -> None:
     """Two turns before that of `row` (ROW): the nodes on the path of the leaf, and where it is expanded."""
     slot, leaf = row.slot, row.leaf
-    state, path = forest.states[slot], forest.paths[slot, leaf]
-    for i in range(1, forest.pending[slot, leaf].depth):
+    state, path, pending = forest.states[slot], forest.paths[slot, leaf], forest.pending[slot, leaf]
+    for i in range(1, pending.depth):
         prefetch(forest.nodes[slot], path[i].node)
     prefetch(forest.nodes[slot], state.nodes)
-    prefetch(forest.history[slot, state.positions - 1], 0)
-    for edge in range(0, forest.pending[slot, leaf].count, EDGES_A_LINE):
+    newest = state.positions - 1
+    for position in range(max(0, newest - forest.settings[0].history), newest + pending.depth + 2):
+        prefetch(forest.history[slot, position], 0)
+    for edge in range(0, pending.count, EDGES_A_LINE):
         prefetch(forest.edges[slot], state.edges + edge)
 
 

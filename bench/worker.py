@@ -1,0 +1,142 @@
+"""What an evaluation costs the worker's process: a real worker, and a front whose evaluator makes answers up.
+
+A batch takes as long as `small` takes on two cores, but nothing computes meanwhile, so that this can be run
+on one core and shows a change in the worker better than `loop` does. There the evaluator also empties the
+caches, and all is dearer. `AZ_BENCH_SECONDS` sets how long the worker is watched (default 30).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import uvloop
+import zmq
+
+from bench.loop import processor_seconds
+from bench.turns import Spread
+from games import get_game
+from protocol.settings import SelfPlaySettings
+from search.settings import resolve
+from server.evaluator import EvaluatorLoop
+from server.front import Front, FrontSettings
+from server.weights import WeightsStore
+
+GAME = get_game("chess")
+ROWS, BATCH_SECONDS = 64, 0.012
+SETTLING_SECONDS = 15.0
+TURN_SECONDS = 5.0
+
+
+class MadeUpNetwork:
+    """Priors by the action and values by a hash of the position: games go deep and are all different."""
+
+    target_rows = max_rows = ROWS
+    in_flight = 1
+    device_name = "made up"
+
+    def __init__(self) -> None:
+        self._weights = np.exp(1.5 * np.random.default_rng(0).normal(size=GAME.actions)).astype(np.float32)
+        self._done_at = 0.0
+
+    def load(self, path: str, sha256: bytes) -> None:
+        """There is nothing in it."""
+
+    def submit(
+        self,
+        features: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.uint16],
+        actions: npt.NDArray[np.uint16],
+    ) -> Any:
+        weights = self._weights[actions]
+        sums = np.add.reduceat(weights, np.cumsum(counts, dtype=np.int64) - counts)
+        bits = features[:, :12].sum(axis=1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        win = (bits >> np.uint64(40)).astype(np.float32) / (1 << 25)
+        wdl = np.stack([win, np.full_like(win, 0.5), 0.5 - win], axis=1)
+        return (weights / np.repeat(sums, counts)).astype(np.float16), wdl
+
+    def collect(self, ticket: Any) -> Any:
+        self._done_at = max(self._done_at + BATCH_SECONDS, time.monotonic())
+        time.sleep(max(0.0, self._done_at - time.monotonic()))
+        return ticket
+
+
+def front_in(folder: Path) -> Front:
+    """A front of chess on sockets in `folder`."""
+    store = WeightsStore(folder, GAME.name)
+    store.add(b"made up", 0, 0, "tiny")
+    settings = FrontSettings(
+        run="bench",
+        game=GAME,
+        history=GAME.history,
+        self_play=asdict(resolve(SelfPlaySettings(), GAME)),
+        leaves=(f"ipc://{folder}/leaves",),
+        bulk=(f"ipc://{folder}/bulk",),
+        evaluators=f"ipc://{folder}/evaluators",
+    )
+    return Front(settings, store)
+
+
+def answer(context: zmq.Context[Any], endpoint: str) -> None:
+    """Evaluate until the context is closed; in a thread."""
+    with suppress(zmq.ZMQError):
+        socket = context.socket(zmq.DEALER)
+        socket.connect(endpoint)
+        EvaluatorLoop(socket, MadeUpNetwork(), GAME.feature_words(GAME.history), 0, OSError).run()
+
+
+async def watch(front: Front, turns: int, folder: Path) -> list[float]:
+    """Microseconds of processor time of a worker an evaluation, turn by turn; its spool is in `folder`."""
+    leaves, bulk = front.settings.leaves[0], front.settings.bulk[0]
+    command = ["-m", "client.worker", "--role", "worker", "--index", "0", "--device", "remote"]
+    command += ["--leaves", leaves, "--bulk", bulk, "--spool", str(folder)]
+    worker = await asyncio.create_subprocess_exec(sys.executable, *command, stderr=asyncio.subprocess.DEVNULL)
+    found: list[float] = []
+    try:
+        await asyncio.sleep(SETTLING_SECONDS)
+        while len(found) < turns:
+            evals, seconds = front.status()["evals"], processor_seconds(worker.pid)["worker_s"]
+            await asyncio.sleep(TURN_SECONDS)
+            spent = processor_seconds(worker.pid)["worker_s"] - seconds
+            if evals:  # before, it compiles
+                found.append(1e6 * spent / (front.status()["evals"] - evals))
+    finally:
+        worker.kill()
+        await worker.wait()
+    return found
+
+
+async def measure(folder: Path, turns: int) -> list[float]:
+    """As `watch`, with all that it takes."""
+    front, context = front_in(folder), zmq.Context()
+    thread = threading.Thread(target=answer, args=(context, front.settings.evaluators))
+    thread.start()
+    try:
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(front.run())
+            await front.one_up.wait()
+            found = await watch(front, turns, folder)
+            serving.cancel()
+    finally:
+        context.destroy(0)
+        thread.join()
+    return found
+
+
+def run() -> dict[str, float]:
+    turns = max(3, round(float(os.environ.get("AZ_BENCH_SECONDS", "30")) / TURN_SECONDS))
+    with tempfile.TemporaryDirectory() as folder:
+        costs = Spread.of(uvloop.run(measure(Path(folder), turns)))
+    print(f"{turns} turns of {TURN_SECONDS:.0f} s, batches of {ROWS}, median (least to most):")
+    print(f"processor time of the worker an evaluation: {costs.text('.1f')} us")
+    return {"worker_us": costs.median}
