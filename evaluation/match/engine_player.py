@@ -21,7 +21,7 @@ from games.game_history import GameHistory
 from runtime.exits import Exit, Fatal
 
 START_SECONDS = 30.0
-"""An engine that is not ready after this time counts as dead."""
+"""An engine that is not ready after this time counts as dead; `timeout=` in the spec may allow more."""
 GRACE_SECONDS = 5.0
 """Time after `movetime` or the clock until an engine that does not answer counts as hung."""
 PATIENCE_SECONDS = 120.0
@@ -140,10 +140,10 @@ class EnginePlayer:
 
     async def _start(self) -> Connection:
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(max(START_SECONDS, self.spec.timeout)):
                 return await self._connect(self.spec)
         except (TimeoutError, OSError, EngineError) as error:
-            raise PlayerFailed(f"{self.name} did not start: {error or 'it says nothing'}") from error
+            raise PlayerFailed(f"{self.name} did not start: {str(error) or 'it says nothing'}") from error
 
     def give_back(self, connection: Connection) -> None:
         """The game is over and the engine may play another one."""
