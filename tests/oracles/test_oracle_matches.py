@@ -1,0 +1,56 @@
+"""Our engines in whole games against programs that players use, over GTP and USI: nobody forfeits.
+
+An optional tier, `make test-oracles`: skipped where the other program is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from evaluation.match.openings import random_openings
+from evaluation.match.players import make_player
+from evaluation.match.runner import MatchSettings, play_match
+from games import get_game
+from games.spec import PLY_CAP, RESIGNATION
+
+pytestmark = pytest.mark.oracle
+ROOT = Path(__file__).resolve().parents[2]
+GAMES = 10
+"""Pairs."""
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "program", "arguments"),
+    [
+        ("go_9x9", "gtp", "gnugo", " --mode gtp --positional-superko --allow-suicide?level=1"),
+        ("shogi", "usi", "fairy-stockfish", "?nodes=200"),
+    ],
+)
+def test_twenty_games_are_played_to_their_end(name: str, protocol: str, program: str, arguments: str) -> None:
+    found = shutil.which(program) or shutil.which(f"/usr/games/{program}")
+    if found is None:
+        pytest.skip(f"{program} is not installed (Debian: apt install {program})")
+    game = get_game(name)
+    engine = shlex.join(["env", "-C", str(ROOT), sys.executable, "-m", "commands.azplay", protocol])
+    ours = f"{protocol}:{engine} --game {name} --threads 1 --nodes 20 --hash 16?timeout=240"
+
+    async def match() -> list[tuple[str, str]]:
+        players = make_player(ours, game), make_player(f"{protocol}:{found}{arguments}", game)
+        try:
+            openings = random_openings(game, GAMES, 4, seed=1)
+            games = await play_match(game, *players, openings, MatchSettings(2))
+            return [(played.reason, played.detail) for played in games]
+        finally:
+            for player in players:
+                await player.close()
+
+    played = asyncio.run(match())
+    ends = {PLY_CAP, RESIGNATION, *(reason.name for reason in game.end_reasons)}
+    assert len(played) == 2 * GAMES
+    assert [one for one in played if one[0] not in ends] == []
