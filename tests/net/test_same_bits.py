@@ -31,7 +31,7 @@ def test_no_answer_depends_on_the_batch(numbers: str, limits: dict[str, str]) ->
     """Every game and preset, 1 to 64 rows, one thread and two."""
     here = Path(__file__).resolve()
     command = [sys.executable, str(here.with_name("same_bits.py")), *numbers.split()]
-    env = os.environ | limits | {"PYTHONPATH": str(here.parents[2])}
+    env = os.environ | limits | {"PYTHONPATH": os.pathsep.join(map(str, (here.parents[2], here.parents[1])))}
     found = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert (found.stdout, found.returncode) == ("", 0), found.stderr
 
