@@ -117,8 +117,8 @@ class Target:
         """Seconds of processor time so far: of the front and of the trainer with their threads, and of all
         processes but the trainer together: azserver, azclient and their children."""
         parts = {name: _cpu_of(self._processes[name].pid) for name in ("server", "trainer")}
-        sessions = {process.pid for name, process in self._processes.items() if name != "trainer"}
-        return parts | {"playing": _cpu_of_sessions(sessions)}
+        roots = {process.pid for name, process in self._processes.items() if name != "trainer"}
+        return parts | {"playing": _cpu_of_trees(roots)}
 
     def forget_peak(self) -> None:
         """Let `memory().peak` begin at what is resident now."""
@@ -231,15 +231,22 @@ def _cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _cpu_of_sessions(sessions: set[int]) -> float:
-    """Of every process that lives in one of these sessions, and of its children that have ended."""
-    ticks = 0
+def _cpu_of_trees(roots: set[int]) -> float:
+    """Of these processes and all below them, children that have ended included."""
+    ticks, parents = dict[int, int](), dict[int, int]()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
-            fields = _stat(int(folder.name))
-            if int(fields[3]) in sessions:
-                ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+            fields, pid = _stat(int(folder.name)), int(folder.name)
+            ticks[pid], parents[pid] = sum(map(int, fields[11:15])), int(fields[1])
+
+    def is_below(pid: int) -> bool:
+        while pid not in roots:
+            if pid not in parents:
+                return False
+            pid = parents[pid]
+        return True
+
+    return sum(ticks[pid] for pid in ticks if is_below(pid)) / os.sysconf("SC_CLK_TCK")
 
 
 def _stat(pid: int) -> list[str]:
