@@ -23,7 +23,7 @@ def rules_of(game: Game) -> GoRules:
     """The rules of a game of Go. ValueError for another game."""
     name, options = parts_of(game.name)
     if name != NAME:
-        raise ValueError(f"{game.name} is not Go")
+        raise ValueError(f"{game.name} is not Go: GTP plays go, or a variant such as go_9x9")
     return rules_of_options(options)
 
 

@@ -43,6 +43,8 @@ def main() -> int:
         game = get_game(settings.game)
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
+    if game.notation.engine_protocol != USI.name:
+        raise Fatal(f"{game.name} is not shogi: USI plays shogi or shogi_declaration", Exit.CONFIG)
 
     def engine() -> UciEngine:
         options = Options(settings.setup(settings.game), resign_percent=settings.resign_percent)

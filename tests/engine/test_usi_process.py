@@ -92,3 +92,11 @@ def test_hostile_input_never_kills_it_and_it_still_plays():
     assert len([line for line in lines if line.startswith("info string")]) >= len(HOSTILE)
     assert "readyok" in lines
     assert lines[-1].startswith("bestmove ")
+
+
+def test_a_game_that_is_not_shogi_ends_it_with_a_clear_message():
+    command = [*COMMAND, "--game", "chess"]
+    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True}
+    done = subprocess.run(command, cwd=ROOT, text=True, timeout=PATIENCE, check=False, **pipes)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "chess is not shogi: USI plays shogi" in done.stderr
