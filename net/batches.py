@@ -22,8 +22,8 @@ GOOD_ENOUGH = 0.93
 """A bucket is large enough when it reaches this share of the throughput of endless batches."""
 
 CPU_LARGEST_TARGET = 128
-"""Where a network is so small that more rows would pay, workers and front limit the rate and not the network;
-and four times the target are the games in flight, whose end a new run waits for."""
+"""Networks that would gain from more rows are so small that workers and front limit the rate. A larger target
+also means more games in flight (four times the target), so a new run's first games end later."""
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,10 @@ def bucket_for(rows: int, buckets: Sequence[int]) -> int:
 def choose_target(turns: Sequence[Mapping[int, float]]) -> int:
     """The smallest bucket that is good enough; the largest if none is.
 
-    `turns`: seconds by bucket, measured again and again. The least of each bucket counts, as what disturbs a
-    measurement only makes it longer. A straight line through them, `a + c * rows`, tells what a batch costs
-    beside its rows, and by it the share of the throughput that each bucket reaches: `rows / (rows + a / c)`.
-    One line through all of them changes less from one measurement to the next than two buckets do beside
-    each other.
+    `turns`: seconds by bucket, measured several times. The least time of each bucket counts, because
+    disturbances only make a batch slower. A straight line `a + c * rows` is fitted to these times: `a` is the
+    fixed cost of a batch, and a bucket reaches the share `rows / (rows + a / c)` of the throughput of endless
+    batches. A fit through all buckets varies less between measurements than the ratio of two of them.
     """
     rows = np.array(sorted(turns[0]), np.float64)
     seconds = np.array([min(turn[int(one)] for turn in turns) for one in rows])

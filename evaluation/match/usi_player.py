@@ -16,7 +16,7 @@ CENTIPAWN_SCALE = 600.0
 
 
 def check_limits(text: str, spec: EngineSpec) -> None:
-    """The protocol has them all."""
+    """USI can express every limit of a spec, so none is refused."""
 
 
 async def connect(spec: EngineSpec) -> UsiConnection:
