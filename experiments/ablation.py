@@ -36,8 +36,11 @@ FOLDER = Path(__file__).parent / "ablations"
 BASE = "as the recipe"
 ONLY_THE_FIRST = 1e9
 """Minutes between two snapshots: only the last network is compared."""
-NOT_OURS = ("title", "minutes", "seeds", "snapshot_minutes", "most_games", "targets")
-"""Settings of a recipe that an ablation does not use."""
+NOT_OURS = (
+    *("title", "minutes", "clock", "seeds", "snapshot_minutes", "most_games", "targets"),
+    *("opponents", "opening"),
+)
+"""Settings of a recipe that do not change what is trained, or that an ablation has its own of."""
 WARM_UP_MINUTES = 1.5
 """Enough for games, training and a second network."""
 

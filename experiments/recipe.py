@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -36,7 +36,10 @@ class Recipe:
     title: str
     game: str
     minutes: float
-    """Wall clock of self-play and training together."""
+    """Of self-play and training together, by `clock`."""
+    clock: Literal["wall", "cores"] = "wall"
+    """What minutes are: `wall`, or `cores`, the processor time of all processes of the run together. On a
+    machine that does other work too, `cores` makes runs comparable."""
     judge: str = ANY_GAME
     """Judge of the result: `any_game`, or `endgame` for a run that begins at an ending with tables."""
     targets: dict[str, float] = field(default_factory=dict)
@@ -51,6 +54,11 @@ class Recipe:
     """Simulations a move of the network when it is judged."""
     match_simulations: int = 0
     """Simulations a move in matches against other players; 0: `judge_simulations`."""
+    opponents: tuple[str, ...] = ()
+    """Players of the final matches, weak to strong; empty: the game's own list (`Knowledge.matches`)."""
+    opening: str = ""
+    """Moves that begin every game of the matches, in the game's notation, joined by blanks; empty: random
+    moves, others in each pair of games."""
     judge_search: str = ""
     """Search when it is judged, as in player specs: puct, gumbel, thompson, gumbel?gumbel_c_scale=0.1; empty:
     as in self-play."""

@@ -55,12 +55,12 @@ def write_page(folder: Path, recipe: Recipe) -> None:
     """Write page and picture from the seeds' files."""
     seeds = read_seeds(folder)
     judged = {seed: Judgement.from_json(about) for seed, about in seeds.items()}
-    draw(judged, recipe.title, folder / "curves.png")
+    draw(judged, recipe, folder / "curves.png")
     write_atomically(folder / "README.md", _page(recipe, seeds, judged).encode())
     write_overview(folder.parent)
 
 
-def draw(judgements: Mapping[int, Judgement], title: str, path: Path) -> None:
+def draw(judgements: Mapping[int, Judgement], recipe: Recipe, path: Path) -> None:
     """Draw the curves of all seeds: a panel for each measure."""
     panels = list(dict.fromkeys(panel for one in judgements.values() for panel in one.curves))
     columns = max(1, min(COLUMNS, len(panels)))
@@ -78,13 +78,13 @@ def draw(judgements: Mapping[int, Judgement], title: str, path: Path) -> None:
                 name = f"{label}, seed {seed}"
                 axis.plot(minutes, values, style, color=colour, marker="o", markersize=3, label=name)
         axis.set_title(panel, fontsize=10)
-        axis.set_xlabel("minutes of self-play and training")
+        axis.set_xlabel(f"{_minutes(recipe.clock)} of self-play and training")
         axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
         axis.grid(alpha=0.3)
         axis.legend(fontsize=7)
     for axis in flat[len(panels) :]:
         axis.set_visible(False)
-    figure.suptitle(title)
+    figure.suptitle(recipe.title)
     figure.savefig(path, dpi=110)
     close(figure)
 
@@ -138,8 +138,9 @@ def _asked(folder: Path) -> list[str]:
 def _page(recipe: Recipe, seeds: Mapping[int, dict[str, Any]], judged: Mapping[int, Judgement]) -> str:
     parts = [
         f"# {recipe.title}",
-        f"Repeat it with `make learn-{recipe.name.replace('_', '-')}`: {recipe.minutes:g} minutes of "
-        "self-play and training for each seed, then the judging. Written by `python -m experiments`.",
+        f"Repeat it with `make learn-{recipe.name.replace('_', '-')}`: {recipe.minutes:g} "
+        f"{_minutes(recipe.clock)} of self-play and training for each seed, then the judging. Written by "
+        "`python -m experiments`.",
         _runs(seeds),
         _table(judged),
         *(f"- seed {seed}: {note}" for seed, one in judged.items() for note in one.notes),
@@ -167,11 +168,17 @@ def _runs(seeds: Mapping[int, dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def _minutes(clock: str) -> str:
+    """What the minutes of a recipe with this clock are."""
+    return "core-minutes" if clock == "cores" else "minutes"
+
+
 def _stopped(about: Mapping[str, Any]) -> str:
     """A note for a run that ended before its time, and not because it had all its games."""
     recipe = about["recipe"]
     most = recipe.get("most_games", 0)
-    is_early = about["minutes"] < EARLY * recipe["minutes"] and not 0 < most <= about["summary"]["games"]
+    took = about["core_minutes" if recipe.get("clock") == "cores" else "minutes"]
+    is_early = took < EARLY * recipe["minutes"] and not 0 < most <= about["summary"]["games"]
     return f", stopped early (of {recipe['minutes']:g})" if is_early else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import shutil
@@ -22,6 +23,7 @@ from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
+from runtime.processor_time import seconds_of_trees
 from runtime.runs import RunFolder, write_atomically
 
 LOOK_EVERY = 1.0
@@ -37,7 +39,7 @@ class Snapshot:
     """A network during training."""
 
     minute: float
-    """Wall clock since the start of the run, to a hundredth; each snapshot has another one."""
+    """Since the start of the run, by the recipe's clock, to a hundredth; each snapshot has another one."""
     games: int
     """Games that the trainer had."""
     step: int
@@ -80,12 +82,13 @@ def snapshots_folder(folder: RunFolder) -> Path:
 def command_of(recipe: Recipe, seed: int, minutes: float, runs: Path, run: str, settings: Path) -> list[str]:
     """Write settings files into the folder `settings`; returns azrun's command line."""
     server = {**recipe.server, "seed": seed}
+    by_azrun = minutes if recipe.clock == "wall" else 0.0
     server["self_play"] = {**server.get("self_play", {}), "seed": seed}
     settings.mkdir(parents=True, exist_ok=True)
     (settings / "server.toml").write_text(to_toml(server))
     (settings / "trainer.toml").write_text(to_toml({**recipe.trainer, "seed": seed}))
     return [
-        *(sys.executable, "-m", "commands.azrun", "--game", recipe.game, "--minutes", str(minutes)),
+        *(sys.executable, "-m", "commands.azrun", "--game", recipe.game, "--minutes", str(by_azrun)),
         *("--run", run, "--runs", str(runs), "--net", recipe.net, "--simulations", str(recipe.simulations)),
         *("--games", str(recipe.games), "--workers", str(recipe.workers), "--client-workers", "0"),
         *("--server-config", str(settings / "server.toml")),
@@ -102,7 +105,8 @@ def train(
     run: str = "",
     tell: Callable[[str], None] = print,
 ) -> Trained:
-    """Train in `runs` for `minutes`. Fatal if the run exists already or ends without a network."""
+    """Train in `runs` for `minutes` of the recipe's clock. Fatal if the run exists already or ends without a
+    network."""
     folder = RunFolder(runs, run or f"{recipe.name}-seed{seed}")
     if folder.path.exists():
         raise Fatal(
@@ -117,7 +121,7 @@ def train(
             command, stdout=subprocess.PIPE, stderr=output, env=os.environ, start_new_session=True
         )
         try:
-            snapshots = _watch(process, recipe, folder, minutes, began)
+            snapshots = _watch(process, recipe, folder, minutes)
             last_line, _ = process.communicate(timeout=END_SECONDS)
         finally:
             _end(process)
@@ -125,10 +129,11 @@ def train(
         raise Fatal(
             f"azrun ended with status {process.returncode}; see {folder.path}/azrun.txt", Exit.INTERNAL
         )
-    took = time.monotonic() - began
-    snapshots.append(_snapshot(folder, minute_after(snapshots, took / 60)))
+    took, core_minutes = (time.monotonic() - began) / 60, (_children_seconds() - used) / 60
+    end = took if recipe.clock == "wall" else core_minutes
+    snapshots.append(_snapshot(folder, minute_after(snapshots, end)))
     summary = json.loads(last_line.splitlines()[-1])
-    trained = Trained(folder, snapshots, summary, took / 60, (_children_seconds() - used) / 60)
+    trained = Trained(folder, snapshots, summary, took, core_minutes)
     write_atomically(_about(folder), json.dumps(trained.to_json(), indent=1).encode())
     return trained
 
@@ -151,23 +156,35 @@ def _about(folder: RunFolder) -> Path:
 
 
 def _watch(
-    process: subprocess.Popen[bytes], recipe: Recipe, folder: RunFolder, minutes: float, began: float
+    process: subprocess.Popen[bytes], recipe: Recipe, folder: RunFolder, minutes: float
 ) -> list[Snapshot]:
-    """Take snapshots until the run ends; interrupt it when it has its games."""
+    """Take snapshots until the run ends. Interrupt it when it has its games, or its time by a clock that
+    azrun does not know. Fatal(INTERNAL) if it does not end."""
     snapshots: list[Snapshot] = []
-    asked = False
+    minutes_of, asked, over = _clock(recipe, process.pid), False, math.inf
     while process.poll() is None:
-        minute = (time.monotonic() - began) / 60
-        if minute > minutes + END_SECONDS / 60:
+        minute, now = minutes_of(), time.monotonic()
+        if now > over:
             raise Fatal(f"azrun does not end; see {folder.path}/azrun.txt", Exit.INTERNAL)
         due = recipe.snapshot_minutes * len(snapshots)
         if due <= minute < minutes and (folder.weights / "current.json").exists():
             snapshots.append(_snapshot(folder, minute_after(snapshots, minute)))
-        if recipe.most_games and not asked and _progress(folder)[0] >= recipe.most_games:
-            process.send_signal(signal.SIGINT)
-            asked = True
+        has_games = bool(recipe.most_games) and _progress(folder)[0] >= recipe.most_games
+        if minute >= minutes or has_games:
+            over = min(over, now + END_SECONDS)
+            if not asked and (has_games or recipe.clock == "cores"):
+                process.send_signal(signal.SIGINT)
+                asked = True
         _pause(process)
     return snapshots
+
+
+def _clock(recipe: Recipe, pid: int) -> Callable[[], float]:
+    """Minutes since now by the recipe's clock; `pid` is azrun's."""
+    began = time.monotonic()
+    if recipe.clock == "wall":
+        return lambda: (time.monotonic() - began) / 60
+    return lambda: seconds_of_trees([pid]) / 60
 
 
 def _pause(process: subprocess.Popen[bytes]) -> None:

@@ -26,6 +26,8 @@ GRACE_SECONDS = 5.0
 """Time after `movetime` or the clock until an engine that does not answer counts as hung."""
 PATIENCE_SECONDS = 120.0
 """Time until an engine without `movetime` and clock counts as hung. `timeout=` in the spec overrides both."""
+DEBIANS_GAMES = "/usr/games"
+"""Where Debian puts engines; not on everybody's path."""
 USUAL_NODES = 1000
 """Where the protocol counts nodes and nothing else limits a move."""
 
@@ -57,7 +59,7 @@ def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
     """The spec behind `kind:`. Fatal(CONFIG) if the program is not installed or a number cannot be read."""
     command, _, query = text.partition("?")
     words = shlex.split(command)
-    found = shutil.which(words[0]) if words else None
+    found = (shutil.which(words[0]) or shutil.which(words[0], path=DEBIANS_GAMES)) if words else None
     if found is None:
         raise Fatal(
             f"there is no engine {command!r} to run; give the path of a {kind.upper()} engine, such as "

@@ -27,8 +27,7 @@ def check_judge(recipe: Recipe) -> None:
             f"recipe {recipe.name}: there is no judge {recipe.judge!r}; there are {', '.join(JUDGES)}",
             Exit.CONFIG,
         )
-    if recipe.judge == "endgame":
-        _judge_of(recipe).check(recipe)
+    _judge_of(recipe).check(recipe)
 
 
 def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judgement:

@@ -35,6 +35,11 @@ def judge(trained: Trained, recipe: Recipe, tell: Callable[[str], None]) -> Judg
     return found
 
 
+def check(recipe: Recipe) -> None:
+    """Fatal(CONFIG) if the matches of a recipe cannot be played here."""
+    matches.check(recipe)
+
+
 def brief(trained: Trained, recipe: Recipe) -> dict[str, float]:
     """Errors of the last network on known positions, or, where none are known, points that it loses against
     fixed players. Smaller is better."""

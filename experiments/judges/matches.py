@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 
 from engine.search_choice import search_name
 from evaluation.match.openings import Opening, random_openings, usual_plies
+from evaluation.match.players import make_player
 from evaluation.match.runner import PlayedGame
+from evaluation.truth.rows import solution_of
 from experiments import contest
 from experiments.measures import Judgement, Measure, share
 from experiments.recipe import Recipe
 from experiments.training import Snapshot, Trained
 from games import get_game
+from games.game_history import replay
 from games.knowledge import knowledge_of
 from games.spec import Game
+from runtime.exits import Exit, Fatal
 
 PAIRS, PAIRS_ON_THE_WAY = 50, 10
 """Openings of a match, each from both sides: at the end, and for networks before it."""
 CURVE_SEED, FINAL_SEED = 1, 2
 """Seeds of openings and positions. A run may be stopped because its curve is good, so it is judged on
 others."""
+SOLVER = "solver"
+"""The player that never errs."""
 ON_THE_CURVE = 2
 """Opponents of the curve: the first ones."""
 
@@ -34,10 +41,29 @@ def add_scores(found: Judgement, game: Game, trained: Trained, recipe: Recipe) -
 def scores(game: Game, trained: Trained, recipe: Recipe, snapshot: Snapshot) -> dict[str, float]:
     """The score of a snapshot in a short match against each opponent of the curve."""
     player = player_of(trained, recipe, snapshot)
+    openings = openings_of(recipe, game, final=False)
     return {
-        opponent: contest.score("", "", play(game, player, opponent, openings_of(game, final=False))).value
-        for opponent in knowledge_of(game).matches.opponents[:ON_THE_CURVE]
+        opponent: contest.score("", "", play(game, player, opponent, openings)).value
+        for opponent in opponents_of(recipe, game)[:ON_THE_CURVE]
     }
+
+
+def opponents_of(recipe: Recipe, game: Game) -> tuple[str, ...]:
+    """Player specs, weak to strong."""
+    return recipe.opponents or knowledge_of(game).matches.opponents
+
+
+def check(recipe: Recipe) -> None:
+    """Fatal(CONFIG) if the game does not have the recipe's opening, or an opponent is not installed or cannot
+    play it: to be known before training."""
+    game = get_game(recipe.game)
+    openings_of(recipe, game, final=False)
+
+    async def main() -> None:
+        for opponent in opponents_of(recipe, game):
+            await make_player(opponent, game).close()
+
+    asyncio.run(main())
 
 
 def add_matches(
@@ -45,11 +71,12 @@ def add_matches(
 ) -> None:
     """The last network, the untrained one and random moves against all opponents, and the last network
     against earlier ones."""
-    openings = openings_of(game, final=True)
+    openings = openings_of(recipe, game, final=True)
     for label, player in final_players(trained, recipe).items():
-        for opponent in knowledge_of(game).matches.opponents:
+        for opponent in opponents_of(recipe, game):
             tell(f"{label} against {opponent}")
-            found.measures += _match(game, label, opponent, play(game, player, opponent, openings))
+            played = play(game, player, opponent, openings)
+            found.measures += measures_of(game, label, opponent, played, openings)
     first, last = trained.snapshots[0], trained.snapshots[-1]
     middle = trained.snapshots[len(trained.snapshots) // 2]
     earlier = {"the untrained network": first, f"the network of minute {middle.minute}": middle}
@@ -61,13 +88,42 @@ def add_matches(
             found.measures.append(contest.score(f"score against {name}", label, played))
 
 
-def _match(game: Game, label: str, opponent: str, played: list[PlayedGame]) -> list[Measure]:
+def measures_of(
+    game: Game, label: str, opponent: str, played: list[PlayedGame], openings: Sequence[Opening]
+) -> list[Measure]:
+    """The score; games won by mate, if the game has mates; games won with either side, if all began alike;
+    results lost, if the opponent never errs."""
     measures = [contest.score(f"score against {opponent}", label, played)]
     mate = knowledge_of(game).matches.mate
     if mate:
         hits = sum(one.outcome_for_a == 1 and one.reason == mate for one in played)
         measures.append(share(f"games won by mate against {opponent}", label, hits, len(played)))
+    if len({one.id for one in openings}) == 1:
+        measures += [_won_as(side, label, opponent, played) for side in (0, 1)]
+    if opponent == SOLVER:
+        plies = {one.id: len(one.actions) for one in openings}
+        lost = sum(loses_result(game, one, plies[one.opening]) for one in played)
+        what = f"games against {opponent} that lose a result"
+        measures.append(share(what, label, lost, len(played), at_most=True))
     return measures
+
+
+def _won_as(side: int, label: str, opponent: str, played: Sequence[PlayedGame]) -> Measure:
+    """Games that the player won as the first player (`side` 0) or as the second."""
+    mine = [one for one in played if one.swapped is bool(side)]
+    what = f"won as {('first', 'second')[side]} player against {opponent}"
+    return share(what, label, sum(one.outcome_for_a == 1 for one in mine), len(mine))
+
+
+def loses_result(game: Game, one: PlayedGame, opening_plies: int) -> bool:
+    """Whether player A got less out of a game than it had after the opening. ValueError if the truth of that
+    position is not known."""
+    history = Opening(one.opening, one.start, one.actions[:opening_plies]).game_history(game)
+    known = solution_of(game, "judge its networks by other matches").known(history.states)
+    if known is None:
+        raise ValueError(f"the truth of the opening {one.opening} is not known")
+    is_to_move = one.swapped == bool(history.side_to_move)
+    return one.outcome_for_a < (known.value if is_to_move else -known.value)
 
 
 def final_players(trained: Trained, recipe: Recipe) -> dict[str, str]:
@@ -86,10 +142,17 @@ def player_of(trained: Trained, recipe: Recipe, snapshot: Snapshot) -> str:
     return contest.net_player(trained.path(snapshot), recipe.in_matches, search)
 
 
-def openings_of(game: Game, *, final: bool) -> list[Opening]:
-    """Random openings; the final ones differ from those of the curve (in a small game some are the same)."""
+def openings_of(recipe: Recipe, game: Game, *, final: bool) -> list[Opening]:
+    """The recipe's opening as often as there are pairs of games, else random ones; the final ones differ from
+    those of the curve (in a small game some are the same). Fatal(CONFIG) for moves that are none."""
     pairs, seed = (PAIRS, FINAL_SEED) if final else (PAIRS_ON_THE_WAY, CURVE_SEED)
-    return random_openings(game, pairs, opening_plies(game), seed=seed)
+    if not recipe.opening:
+        return random_openings(game, pairs, opening_plies(game), seed=seed)
+    try:
+        actions = tuple(replay(game, "", recipe.opening.split()).actions)
+    except ValueError as error:
+        raise Fatal(f"recipe {recipe.name}: opening: {error}", Exit.CONFIG) from error
+    return [Opening(recipe.opening, "", actions)] * pairs
 
 
 def opening_plies(game: Game) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from games.knowledge import Heuristic, Knowledge
+from games.knowledge import Heuristic, Knowledge, Matches
 from games.shogi import heuristic, records
+from games.shogi.ends import END_REASONS, MATE
 from games.shogi.openings import BOOK
 
 KNOWLEDGE = Knowledge(
@@ -17,4 +18,10 @@ KNOWLEDGE = Knowledge(
     book=BOOK,
     pgn=records.csa,
     between_games=records.BETWEEN_GAMES,
+    matches=Matches(
+        opponents=("random", "greedy", "alphabeta:1"),
+        opening_plies=4,
+        max_plies=400,  # 200 moves of each side: a mate that takes longer is not reliable
+        mate=END_REASONS[MATE].name,
+    ),
 )

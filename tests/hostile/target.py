@@ -19,6 +19,8 @@ from typing import Any
 
 from foreign_client import Channel, Client, Game
 
+from runtime.processor_time import seconds_of, seconds_of_trees
+
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 PATIENCE = 120.0
@@ -116,9 +118,9 @@ class Target:
     def cpu(self) -> dict[str, float]:
         """Seconds of processor time so far: of the front and of the trainer with their threads, and of all
         processes but the trainer together: azserver, azclient and their children."""
-        parts = {name: _cpu_of(self._processes[name].pid) for name in ("server", "trainer")}
+        parts = {name: seconds_of(self._processes[name].pid) for name in ("server", "trainer")}
         roots = {process.pid for name, process in self._processes.items() if name != "trainer"}
-        return parts | {"playing": _cpu_of_trees(roots)}
+        return parts | {"playing": seconds_of_trees(roots)}
 
     def forget_peak(self) -> None:
         """Let `memory().peak` begin at what is resident now."""
@@ -224,34 +226,6 @@ def free_base_port() -> int:
                 one.close()
         return base
     raise RuntimeError("no three free ports in a row")
-
-
-def _cpu_of(pid: int) -> float:
-    fields = _stat(pid)
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _cpu_of_trees(roots: set[int]) -> float:
-    """Of these processes and all below them, children that have ended included."""
-    ticks, parents = dict[int, int](), dict[int, int]()
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended meanwhile
-            fields, pid = _stat(int(folder.name)), int(folder.name)
-            ticks[pid], parents[pid] = sum(map(int, fields[11:15])), int(fields[1])
-
-    def is_below(pid: int) -> bool:
-        while pid not in roots:
-            if pid not in parents:
-                return False
-            pid = parents[pid]
-        return True
-
-    return sum(ticks[pid] for pid in ticks if is_below(pid)) / os.sysconf("SC_CLK_TCK")
-
-
-def _stat(pid: int) -> list[str]:
-    """Fields of proc(5)'s `stat` from the third on, the state."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _end_with_us() -> None:
