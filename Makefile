@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install run test test-bounds test-nightly test-oracles check format bench hostile gpu-check clean
+.PHONY: help install run test test-bounds test-nightly test-oracles check docs format bench hostile gpu-check clean
 
 install: $(INSTALLED)
 
@@ -43,11 +43,15 @@ test-nightly: $(INSTALLED)
 test-oracles: $(INSTALLED)
 	$(PYTEST) -m oracle -rs $(ARGS)
 
-check: $(INSTALLED)
+check: $(INSTALLED) docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The documentation as a site in build/docs; any link that leads nowhere is an error.
+docs: $(INSTALLED)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
@@ -70,7 +74,7 @@ hostile: $(INSTALLED)
 	$(BIN)/python -m tests.hostile $(ARGS)
 
 # On a machine with a GPU: its answers against the CPU's first, then figures.
-gpu-check: $(INSTALLED)
+gpu-check: $(INSTALLED) docs
 	$(BIN)/python -m bench.gpu_check
 
 clean:
@@ -82,7 +86,8 @@ help:
 	@echo "make test-bounds   search, rules, sampler, verification with bounds checks in compiled code"
 	@echo "make test-nightly  all tests, ten times the examples of hypothesis, a new seed"
 	@echo "make test-oracles  rules against other programs, for minutes (gnugo, cshogi)"
-	@echo "make check    ruff, mypy, import-linter"
+	@echo "make check    ruff, mypy, import-linter, documentation"
+	@echo "make docs     the documentation as a site, in build/docs"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|memory)"
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock: connect-four, krk"

@@ -37,12 +37,8 @@ def test_it_lists_every_folder_of_code() -> None:
 
 
 def test_the_picture_of_the_rooms_shows_the_layers_that_imports_are_checked_against() -> None:
-    picture = ARCHITECTURE.split("```mermaid")[1].split("```")[0]
-    drawn = [set(label.split(" · ")) for label in re.findall(r'\["([^"]+)"\]', picture)]
+    picture = ARCHITECTURE.split("```text\n")[1].split("```")[0]
+    drawn = [set(line.split(" · ")) for line in picture.splitlines() if "↓" not in line]
     (layers,) = (contract["layers"] for contract in LINTER["contracts"] if contract["type"] == "layers")
     assert drawn == [set(layer.split(" | ")) for layer in layers]
-    arrows = re.findall(r"^ *(\w+)\S*(?:\[.*?\])? --> (\w+)", picture.replace(" · ", "·"), re.M)
-    assert [begin for begin, _ in arrows[1:]] == [end for _, end in arrows[:-1]], (
-        "one chain from top to bottom"
-    )
     assert set(re.findall(r"^\| `(\w+)` \|", ARCHITECTURE, re.M)) == set(LINTER["root_packages"])

@@ -1,0 +1,162 @@
+"""`python -m commands.settings_page`: every setting of every command, as one Markdown page.
+
+All of it comes from the dataclasses that the commands read: names, types, defaults, and the docstrings below
+the fields. The documentation's build (docs/_site/hooks.py) makes the page anew each time.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import itertools
+import textwrap
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+COMMANDS = {
+    "azrun": ("commands.azrun_config", "RunConfig"),
+    "azserver": ("server.config", "ServerConfig"),
+    "azclient": ("client.config", "ClientConfig"),
+    "python -m trainer": ("trainer.config", "TrainerConfig"),
+    "azplay match": ("evaluation.match.command", "MatchConfig"),
+    "azplay ladder": ("evaluation.rating.commands", "LadderConfig"),
+    "azplay scaling": ("evaluation.rating.commands", "ScalingConfig"),
+    "azplay openings": ("evaluation.rating.openings", "OpeningsConfig"),
+    "azplay truth": ("evaluation.truth.command", "TruthConfig"),
+    "azplay mistakes": ("evaluation.truth.mistakes_command", "MistakesConfig"),
+    "azplay known": ("evaluation.truth.make", "KnownConfig"),
+    "azplay analyse": ("engine.analysis.command", "AnalyseConfig"),
+    "azplay uci": ("engine.uci.command", "UciConfig"),
+    "azplay gtp": ("engine.gtp.command", "GtpConfig"),
+    "azplay usi": ("engine.usi.command", "UsiConfig"),
+    "azplay export": ("engine.onnx_command", "ExportConfig"),
+    "azplay games": ("report.games.command", "GamesConfig"),
+    "azplay report": ("report.command", "ReportConfig"),
+}
+"""Command: (module, dataclass) of its settings."""
+
+INTRODUCTION = """# Settings
+
+This page is made from the code each time the site is built. `COMMAND --help` shows the same.
+
+A command takes its settings from four places; the last one that names a setting wins:
+
+1. the default;
+2. a TOML file, given with `--config FILE.toml`. Groups are tables: `search.simulations` under `[self_play]`;
+3. an environment variable: `AZ_` and the path in capitals, with `_` for each dot.
+   `--self-play.search.simulations` is `AZ_SELF_PLAY_SEARCH_SIMULATIONS`;
+4. a flag, as written below.
+
+`--print-config` prints the result as TOML, which `--config` takes. A name that does not exist is an error
+that names the nearest one. A name without dashes in the tables is an argument: write its value alone.
+"""
+
+
+class Setting(NamedTuple):
+    """One row of the page."""
+
+    path: str
+    """With dots between groups, such as `self_play.search.c_init`."""
+    kind: str
+    default: str
+    meaning: str
+    positional: bool
+
+    @property
+    def name(self) -> str:
+        """As it is written on the command line."""
+        return self.path if self.positional else "--" + self.path.replace("_", "-")
+
+
+def settings_of(config_class: type, path: str = "", base: Any = None) -> Iterator[Setting]:
+    """All settings of a dataclass and of those in it. `base`: an instance that holds other defaults."""
+    hints = get_type_hints(config_class, include_extras=True)
+    texts = field_docstrings(config_class)
+    for field in dataclasses.fields(config_class):
+        kind = hints[field.name]
+        name = f"{path}.{field.name}" if path else field.name
+        default = _default(field) if base is None else getattr(base, field.name)
+        if dataclasses.is_dataclass(kind):
+            yield from settings_of(kind, name, default)  # type: ignore[arg-type]
+        else:
+            positional = get_origin(kind) is Annotated
+            bare = get_args(kind)[0] if positional else kind
+            yield Setting(name, _kind(bare), _shown(default), texts.get(field.name, ""), positional)
+
+
+def field_docstrings(config_class: type) -> dict[str, str]:
+    """The text below each field, from the class and from those it inherits, on one line."""
+    found: dict[str, str] = {}
+    for one in reversed(config_class.__mro__):
+        if not dataclasses.is_dataclass(one):
+            continue
+        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body  # type: ignore[attr-defined]
+        for field, text in itertools.pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                target, value = field.target, text.value
+                if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
+                    found[target.id] = " ".join(str(value.value).split())
+    return found
+
+
+def settings_page() -> str:
+    """The whole page, as Markdown."""
+    parts = [INTRODUCTION]
+    for command, (module, name) in COMMANDS.items():
+        config_class = getattr(importlib.import_module(module), name)
+        parts.append(f"## {command}\n\n{_table(list(settings_of(config_class)))}")
+    return "\n".join(parts)
+
+
+def _table(settings: list[Setting]) -> str:
+    """One table for the settings without a group, then one for each group."""
+    groups: dict[str, list[Setting]] = {}
+    for one in settings:
+        groups.setdefault(one.path.rpartition(".")[0], []).append(one)
+    lines: list[str] = []
+    for group in sorted(groups, key=bool):
+        if group:
+            lines += [f"### {'--' + group.replace('_', '-')}.*", ""]
+        lines += ["| setting | type | default | meaning |", "|---|---|---|---|"]
+        lines += [
+            f"| `{one.name}` | {one.kind} | {one.default} | {_cell(one.meaning)} |" for one in groups[group]
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def _default(field: Any) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+
+
+def _shown(default: Any) -> str:
+    if default is dataclasses.MISSING:
+        return "required"
+    if default is None or default == "":
+        return "none"
+    if isinstance(default, bool):
+        return "`true`" if default else "`false`"
+    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+
+
+def _kind(kind: Any) -> str:
+    names = {int: "whole number", float: "number", str: "text", bool: "true or false", Path: "path"}
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(kind))
+    if get_origin(kind) in (Union, types.UnionType):
+        return " or ".join(_kind(one) for one in get_args(kind) if one is not types.NoneType)
+    return names.get(kind, str(kind))
+
+
+if __name__ == "__main__":
+    print(settings_page(), end="")
