@@ -1,0 +1,96 @@
+"""What the files under deploy/ start, taken out of each format, and the parsers that must accept it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from importlib.metadata import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from client.config import ClientConfig
+from runtime import config
+from server.config import MOVED as MOVED_SERVER
+from server.config import ServerConfig
+from trainer.config import MOVED as MOVED_TRAINER
+from trainer.config import TrainerConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+EXAMPLES = ("", "", "")
+Command = list[str]
+Settings = ServerConfig | ClientConfig | TrainerConfig
+
+
+def parsed(command: Command) -> Settings:
+    """The settings that the program itself makes of its flags; SystemExit or Fatal where it refuses them."""
+    program, *flags = command
+    match Path(program).name:
+        case "azserver":
+            return config.load(
+                ServerConfig, flags, command="azserver", examples=EXAMPLES, moved=MOVED_SERVER
+            ).check()
+        case "azclient":
+            return config.load(ClientConfig, flags, command="azclient", examples=EXAMPLES)
+        case "python" if flags[:2] == ["-m", "trainer"]:
+            return config.load(
+                TrainerConfig, flags[2:], command="trainer", examples=EXAMPLES, moved=MOVED_TRAINER
+            ).check()
+    raise AssertionError(f"no program of ours: {command}")
+
+
+def unit(path: Path) -> dict[str, list[str]]:
+    """The settings of a systemd unit, of all sections together; one may be given more than once."""
+    found: dict[str, list[str]] = {}
+    for key, value in re.findall(r"^(\w+)=(.*)$", path.read_text(), re.M):
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def units() -> list[Path]:
+    return sorted((DEPLOY / "systemd").glob("*.service"))
+
+
+def unit_command(path: Path) -> Command:
+    """ExecStart, with the files of /etc/azselfplay read from where they lie here."""
+    (line,) = unit(path)["ExecStart"]
+    return shlex.split(line.replace("/etc/azselfplay/", f"{DEPLOY}/systemd/"))
+
+
+def documents(folder: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Every YAML document under deploy/FOLDER."""
+    for path in sorted((DEPLOY / folder).glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            yield path, document
+
+
+def services() -> dict[str, dict[str, Any]]:
+    """The services of the compose files by file and name."""
+    return {
+        f"{path.name}/{name}": service
+        for path, document in documents("docker")
+        for name, service in document["services"].items()
+    }
+
+
+def pod_specs() -> dict[str, dict[str, Any]]:
+    """Of everything in the manifests that makes pods, by name."""
+    return {
+        document["metadata"]["name"]: document["spec"]["template"]["spec"]
+        for _, document in documents("kubernetes")
+        if "template" in document.get("spec", {})
+    }
+
+
+def container(pod: dict[str, Any]) -> dict[str, Any]:
+    (only,) = pod["containers"]
+    assert isinstance(only, dict)
+    return only
+
+
+def tool(distribution: str, name: str) -> Path:
+    """A program that a Python package brings, wherever it was installed."""
+    return next(Path(str(file.locate())) for file in files(distribution) or () if file.name == name)

@@ -1,0 +1,114 @@
+"""The manifests against the schemas of Kubernetes, and what the schemas cannot know."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+from deploy_commands import DEPLOY, container, documents, parsed, pod_specs
+
+from runtime.exits import NOT_RETRIED
+
+FOLDER = DEPLOY / "kubernetes"
+MANIFESTS = [
+    pytest.param(document, id=f"{path.name}-{document['kind']}")
+    for path, document in documents("kubernetes")
+    if document["kind"] != "Kustomization"
+]
+
+
+def of_kind(kind: str) -> dict[str, Any]:
+    return next(one for _, one in documents("kubernetes") if one["kind"] == kind)
+
+
+@pytest.mark.parametrize("document", MANIFESTS)
+def test_a_manifest_fits_its_schema(document: dict[str, Any]) -> None:
+    version = kubernetes_validate.latest_version()
+    kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_a_manifest_with_an_unknown_key_does_not_fit() -> None:
+    wrong = of_kind("StatefulSet") | {"replica": 1}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, kubernetes_validate.latest_version(), strict=True)
+
+
+@pytest.mark.parametrize("name", pod_specs())
+def test_the_programs_take_the_flags_of_the_manifests(name: str) -> None:
+    parsed(container(pod_specs()[name])["args"])
+
+
+@pytest.mark.parametrize("name", pod_specs())
+def test_a_pod_passes_the_restricted_standard_and_writes_to_volumes_only(name: str) -> None:
+    pod = pod_specs()[name]
+    one = container(pod)
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert one["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    mounts = {mount["mountPath"] for mount in one["volumeMounts"]}
+    assert {word for word in one["args"] if word.startswith("/")} | {"/tmp"} <= mounts
+
+
+@pytest.mark.parametrize("name", pod_specs())
+def test_services_of_the_namespace_set_none_of_our_settings(name: str) -> None:
+    assert pod_specs()[name]["enableServiceLinks"] is False
+
+
+def test_a_client_has_as_many_workers_as_processors() -> None:
+    (variable,) = container(pod_specs()["azclient"])["env"]
+    assert variable["name"] == "AZ_WORKERS"
+    assert variable["valueFrom"]["resourceFieldRef"]["resource"] == "limits.cpu"
+
+
+def test_the_job_ends_for_the_codes_that_would_come_again_and_outlives_a_drained_node() -> None:
+    final, ignored = of_kind("Job")["spec"]["podFailurePolicy"]["rules"]
+    assert final["action"] == "FailJob"
+    assert set(final["onExitCodes"]["values"]) == NOT_RETRIED
+    assert final["onExitCodes"]["containerName"] == container(pod_specs()["trainer"])["name"]
+    assert ignored["action"] == "Ignore"
+
+
+def run_trainer_with(tmp_path: Path, script: str) -> subprocess.Popen[bytes]:
+    """The Job's command line, with `script` in place of python."""
+    stand_in = tmp_path / "python"
+    stand_in.write_text(f"#!/bin/sh\n{script}\n")
+    stand_in.chmod(0o755)
+    trainer = container(pod_specs()["trainer"])
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    return subprocess.Popen([*trainer["command"], *trainer["args"]], env={"PATH": path})
+
+
+@pytest.mark.parametrize(("ended", "reported"), [(0, 75), (78, 78), (70, 70)])
+def test_the_job_sees_the_trainers_own_code_but_never_that_all_is_done(
+    ended: int, reported: int, tmp_path: Path
+) -> None:
+    assert run_trainer_with(tmp_path, f"exit {ended}").wait(timeout=60) == reported
+
+
+def test_the_trainer_is_told_of_a_stop_and_waited_for(tmp_path: Path) -> None:
+    ready, told = tmp_path / "ready", tmp_path / "told"
+    os.mkfifo(ready)
+    script = f"trap 'echo told > {told}; exit 0' TERM\necho > {ready}\nwhile :; do sleep 0.1; done"
+    job = run_trainer_with(tmp_path, script)
+    ready.read_bytes()
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(timeout=60) == 75
+    assert told.read_text() == "told\n"
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_kustomize_builds_all_of_them() -> None:
+    built = subprocess.run(
+        ["kubectl", "kustomize", FOLDER], capture_output=True, text=True, check=True
+    ).stdout
+    assert built.count("\nkind: ") == len(MANIFESTS)
