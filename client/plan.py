@@ -10,6 +10,7 @@ from pathlib import Path
 
 from client.config import ClientConfig
 from runtime.exits import Exit, Fatal
+from runtime.extras import how_to_install, is_installed
 from runtime.ports import Address
 
 
@@ -33,23 +34,36 @@ def count_gpus(devices: Path = Path("/dev")) -> int:
     return len([part for part in visible.split(",") if part.strip() not in ("", "-1")])
 
 
-def devices_for(setting: str, gpus: int) -> list[str]:
-    """The devices that workers are spread over. Fatal(CONFIG) for a word that is none."""
+def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]:
+    """The devices that workers are spread over. Fatal(CONFIG) for a word that is none, and for an evaluator
+    of one's own without torch."""
     if setting == "auto":
-        return [f"cuda:{index}" for index in range(gpus)] or ["remote"]
+        return [f"cuda:{index}" for index in range(gpus if has_torch else 0)] or ["remote"]
     if re.fullmatch(r"remote|cpu|cuda:\d+", setting):
+        if setting != "remote" and not has_torch:
+            text = how_to_install(f"--device {setting}", ["torch"], "train")
+            raise Fatal(f"{text}; or use --device remote", Exit.CONFIG)
         return [setting]
     raise Fatal(f"--device {setting} is not known: give remote, cpu, cuda:N or auto", Exit.CONFIG)
 
 
 def make_plan(
-    config: ClientConfig, address: Address, spool: Path, *, gpus: int | None = None, cores: int | None = None
+    config: ClientConfig,
+    address: Address,
+    spool: Path,
+    *,
+    gpus: int | None = None,
+    cores: int | None = None,
+    has_torch: bool | None = None,
 ) -> Plan:
-    """`gpus` and `cores`: of this machine, found out when not given. Fatal(CONFIG) for senseless settings."""
+    """`gpus`, `cores` and `has_torch`: of this machine, found out when not given. Fatal(CONFIG) for senseless
+    settings."""
     if config.workers < 0 or config.games < 0:
         raise Fatal("--workers and --games must not be negative; 0 chooses for you", Exit.CONFIG)
     cores = cores or len(os.sched_getaffinity(0))
-    devices = devices_for(config.device, count_gpus() if gpus is None else gpus)
+    gpus = count_gpus() if gpus is None else gpus
+    has_torch = is_installed("torch") if has_torch is None else has_torch
+    devices = devices_for(config.device, gpus, has_torch=has_torch)
     count = config.workers or (cores if devices == ["remote"] else len(devices))
     threads = config.threads or (max(1, cores // count) if devices == ["cpu"] else 0)
     common = [
@@ -64,4 +78,6 @@ def make_plan(
         workers.append([*common, *own, "--games", str(config.games), "--threads", str(threads)])
     prepare = [*common, "--warm-only", "--max-wait", str(config.max_wait)]
     text = "the server" if devices == ["remote"] else ", ".join(devices)
+    if config.device == "auto" and gpus and not has_torch:
+        text += " (torch is not installed, so the GPUs here are not used)"
     return Plan(prepare, workers, text)

@@ -6,6 +6,7 @@ import importlib
 import sys
 
 from runtime.exits import Exit, guarded
+from runtime.version import version
 
 COMMANDS = {
     "uci": ("engine.uci.command", "chess engine for GUIs and match runners (UCI)"),
@@ -33,7 +34,13 @@ EXAMPLES = (
 
 
 def usage() -> str:
-    lines = ["examples:", *(f"  {example}" for example in EXAMPLES), "", "usage: azplay COMMAND [--help]", ""]
+    lines = [
+        "examples:",
+        *(f"  {example}" for example in EXAMPLES),
+        "",
+        "usage: azplay COMMAND [--help]   (azplay --version)",
+        "",
+    ]
     return "\n".join(lines + [f"  {name:10} {what}" for name, (_, what) in COMMANDS.items()])
 
 
@@ -42,6 +49,9 @@ def _main() -> int:
         print(usage())
         return int(Exit.OK if len(sys.argv) > 1 else Exit.USAGE)
     command = sys.argv[1]
+    if command == "--version":
+        print(f"azplay {version()}")
+        return int(Exit.OK)
     if command not in COMMANDS:
         print(f"azplay: unknown command {command!r}\n\n{usage()}", file=sys.stderr)
         return int(Exit.USAGE)

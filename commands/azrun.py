@@ -1,189 +1,20 @@
-"""`azrun`: the whole loop on one machine. Starts server, client and trainer, watches, ends them in order.
-
-Nothing here is special: the three are the commands a person would start, on a free port, as three
-processes. The figures shown come over the wire like anybody's (GET_STATUS).
-"""
+"""`azrun`: the whole loop on one machine, with one command. What it does is in `launcher`."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
-import logging
-import os
-import time
-from collections.abc import Sequence
-from typing import Any
 
-from commands.azrun_config import TRAINER_GRACE, Commands, RunConfig, check, make_commands, run_name
-from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
-from runtime import config, logs
-from runtime.aio import Stop, run
-from runtime.connection import Connection
+from commands.azrun_config import RunConfig, check
+from runtime import config, extras
 from runtime.exits import Exit, guarded
-from runtime.log_files import LogFile
 from runtime.ports import claimed_base_port
-from runtime.processes import Children
-from runtime.runs import RunFolder
-from runtime.sockets import new_context
-from runtime.view import View
-
-ASK_EVERY = 1.0
-"""Seconds between two GET_STATUS."""
-GRACE = 15.0
-"""Seconds that one part gets to end cleanly, with what it waits for not counted."""
-GRACES = {"trainer": TRAINER_GRACE, "server": GRACE + TRAINER_GRACE}
-"""The parts that get more."""
 
 EXAMPLES = (
     "azrun                                     chess with a tiny network, until Ctrl-C",
     "azrun --game go --board 9 --minutes 5     five minutes of Go on 9 x 9, then one line of JSON",
     "azrun --run chess-1 --net small --simulations 200 --gpus 0,1",
 )
-
-
-class Part:
-    """One of the three processes, with its own stop so that they can be ended in order."""
-
-    def __init__(self, name: str, argv: Sequence[str], log_file: LogFile) -> None:
-        self.name = name
-        self.stop = Stop()
-        self.children = Children(grace=GRACES.get(name, GRACE), sink=log_file.write)
-        self.children.add(name, argv)
-        self.ended = asyncio.Event()
-
-    async def run(self, begin: asyncio.Event) -> None:
-        """Wait for `begin`, then keep the process running until `end`."""
-        try:
-            await _first_of(begin, self.stop.finishing)
-            await self.children.run(self.stop)
-        finally:
-            self.ended.set()
-
-    async def end(self) -> None:
-        self.stop.request()
-        await self.ended.wait()
-
-
-async def _first_of(*events: asyncio.Event) -> None:
-    waits = {asyncio.ensure_future(event.wait()) for event in events}
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-
-
-class Launcher:
-    """The three parts, the watcher and the view, for the time of one run."""
-
-    def __init__(self, settings: RunConfig, port: int, commands: Commands | None = None) -> None:
-        """`commands` are the processes, `make_commands(settings, port)` unless given."""
-        self.settings = settings
-        self.name = run_name(settings)
-        self.folder = RunFolder(settings.runs, self.name)
-        self.port = port
-        self.commands = commands or make_commands(settings, port)
-        self.figures: dict[str, Any] = {}
-        self.answered = asyncio.Event()
-        """Figures have come."""
-        self._ready_for_clients = asyncio.Event()
-        self._no_workers = asyncio.Event()
-
-    async def main(self, stop: Stop) -> None:
-        """Run until the time is over or a signal comes; then end what plays, the trainer, the server."""
-        stop.waits_for = "games and training steps under way, at most a minute"
-        parts = self._parts()
-        with View(f"{self.name}, port {self.port}") as view:
-            logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)
-            logging.getLogger().addHandler(view.warnings())
-            view.note(f"run folder {self.folder.path}, logs in {self.folder.logs}")
-            async with asyncio.TaskGroup() as group:
-                now = asyncio.Event()
-                now.set()
-                for part in parts:
-                    group.create_task(part.run(self._ready_for_clients if part.name == "client" else now))
-                watcher = group.create_task(self._watch(view))
-                await self._time_over(stop)
-                at_end = dict(self.figures)
-                await self._end(parts, watcher)
-            for key in ("evals_per_s", "mean_batch"):
-                self.figures[key] = at_end.get(key, 0.0)
-
-    def summary(self) -> dict[str, Any]:
-        """The last line, for programs."""
-        trainer = self.figures.get("trainer") or {}
-        return {
-            "games": trainer.get("games", 0),
-            "positions": trainer.get("positions", 0),
-            "steps": trainer.get("step", 0),
-            "evals_per_s": self.figures.get("evals_per_s", 0.0),
-            "mean_batch": self.figures.get("mean_batch", 0.0),
-            "versions": trainer.get("versions", {"workers": 0, "clients": 0}),
-            "games_by_source": trainer.get("games_by_source", {"workers": 0, "clients": 0}),
-        }
-
-    async def _time_over(self, stop: Stop) -> None:
-        seconds = 60 * self.settings.minutes
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds or None):
-                await stop.finishing.wait()
-        stop.request()
-
-    async def _end(self, parts: list[Part], watcher: asyncio.Task[None]) -> None:
-        """Players first, so that what they have reaches the store. The server begins to end, which ends its
-        workers; then the trainer, whose last weights the server still takes (`--trainer-grace`)."""
-        server, trainer, *clients = parts
-        for client in clients:
-            await client.end()
-        server.stop.request()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                await _first_of(self._no_workers, server.ended)
-        await trainer.end()
-        watcher.cancel()
-        await server.end()
-        self.figures["trainer"] = self.folder.read_figures() or self.figures.get("trainer")
-
-    async def _watch(self, view: View) -> None:
-        """Ask for the figures every second and show them."""
-        context = new_context()
-        hello = Hello(PROTOCOL_VERSION, "watcher", f"azrun {os.getpid()}")
-
-        def on_message(message: AnyMessage, frames: list[memoryview]) -> None:
-            if isinstance(message, Status) and not frames:
-                self._take(message.figures)
-                view.update(self.figures, time.monotonic())
-
-        connection = Connection(context, f"tcp://127.0.0.1:{self.port}", hello, on_message=on_message)
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(connection.run())
-                while True:
-                    connection.send(GetStatus())
-                    await asyncio.sleep(ASK_EVERY)
-        finally:
-            context.term()
-
-    def _take(self, figures: dict[str, Any]) -> None:
-        """Keep the trainer's last figures when it (or the server) has just restarted and has none yet."""
-        trainer = figures.get("trainer") or self.figures.get("trainer") or {}
-        self.figures = {**figures, "trainer": trainer}
-        self.answered.set()
-        if (figures.get("sessions") or {}).get("workers", 0):
-            self._no_workers.clear()
-        else:
-            self._no_workers.set()
-        # The client would else compile the game at the same time as the server, and be twice as late.
-        if (figures.get("sessions") or {}).get("workers", 0) >= min(1, self.settings.workers):
-            self._ready_for_clients.set()
-
-    def _parts(self) -> list[Part]:
-        self.folder.logs.mkdir(parents=True, exist_ok=True)
-        return [
-            Part(name, argv, LogFile(self.folder.logs / f"azrun-{name}.log"))
-            for name, argv in self.commands.items()
-        ]
 
 
 def _main() -> int:
@@ -194,6 +25,10 @@ def _main() -> int:
         description="Self-play, training and new weights on this machine, with one command.",
     )
     check(settings)
+    extras.require("train", "azrun")
+    from commands.launcher import Launcher
+    from runtime.aio import run
+
     with contextlib.nullcontext(settings.port) if settings.port else claimed_base_port() as port:
         launcher = Launcher(settings, port)
         run(launcher.main)

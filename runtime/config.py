@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 from games.names import with_board
 from games.nearest import nearest
 from runtime.exits import Exit, Fatal
+from runtime.version import version
 
 T = TypeVar("T")
 
@@ -49,10 +50,13 @@ def load(
     `description` is for `--help`; without one it is the docstring of `config_class`.
     `moved`: paths of settings that have another one now, such as {"batch": "optimizer.batch"}.
 
-    Raises Fatal(CONFIG) for a wrong file or variable, and exits with 2 for a wrong flag. `--help` and
-    `--print-config` print and exit with 0.
+    Raises Fatal(CONFIG) for a wrong file or variable, and exits with 2 for a wrong flag. `--help`,
+    `--version` and `--print-config` print and exit with 0.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if "--version" in arguments:
+        print(f"{command} {version()}")
+        raise SystemExit(Exit.OK)
     file = _take_option(arguments, "--config")
     printing = "--print-config" in arguments
     arguments = [argument for argument in arguments if argument != "--print-config"]

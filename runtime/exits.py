@@ -59,8 +59,8 @@ class Fatal(Exception):
 def guarded(main: Callable[[], int]) -> int:
     """Run `main`; print a Fatal as one "command: error: ..." line and return its code.
 
-    A full disk is one such line as well. Any other exception is a fault of ours: its traceback is printed,
-    and the code is INTERNAL.
+    So is a full disk, and an optional package that is not installed. Any other exception is a fault of
+    ours: its traceback is printed, and the code is INTERNAL.
     """
     command = _command()
     try:
@@ -75,6 +75,8 @@ def guarded(main: Callable[[], int]) -> int:
         # Whoever read our output has had enough (`--help | head`); nothing more may be written to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.OK)
+    except ModuleNotFoundError as error:
+        return _not_installed(command, error.name or "")
     except OSError as error:
         if error.errno not in DISK_FULL:
             return _fault(command)
@@ -83,6 +85,19 @@ def guarded(main: Callable[[], int]) -> int:
         return int(Exit.DISK)
     except Exception:
         return _fault(command)
+
+
+def _not_installed(command: str, module: str) -> int:
+    """To be called while a ModuleNotFoundError is handled."""
+    from runtime.extras import extra_of, how_to_install, is_installed
+
+    package = module.partition(".")[0]
+    extra = extra_of(package)
+    if extra is None or is_installed(package):
+        return _fault(command)
+    text = how_to_install(command, [package], extra)
+    print(f"{command}: error: {text}", file=sys.stderr, flush=True)
+    return int(Exit.CONFIG)
 
 
 def _fault(command: str) -> int:

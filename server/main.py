@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from runtime import config
+from runtime import config, extras
 from runtime.exits import Exit, guarded
 from server.config import EXAMPLES, MOVED, ServerConfig
 
@@ -17,6 +17,7 @@ def _main() -> int:
         description="Serves one run: evaluators, local self-play workers, clients and the trainer.",
         moved=MOVED,
     ).check()
+    extras.require("train", "azserver")
     from runtime import aio, logs
     from server.app import App
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from runtime import config as settings
+from runtime import extras
 from runtime.exits import guarded
 from trainer.config import MOVED, TrainerConfig
 
@@ -33,6 +34,7 @@ def load(argv: Sequence[str] | None = None) -> TrainerConfig:
 
 def _main() -> int:
     config = load()
+    extras.require("train", "the trainer")
     # Imported now: torch and numba take seconds, and --help needs neither.
     from protocol.messages import PROTOCOL_VERSION, Hello
     from runtime import aio, logs

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from runtime import aio
+from runtime import aio, extras
 
 if TYPE_CHECKING:
     from engine.core.driver import Driver
@@ -65,6 +65,7 @@ class EngineConfig:
 
 def serve(make: Callable[[], Engine], settings: EngineConfig) -> int:
     """Speak a protocol on standard input and output until it ends; returns the exit code."""
+    extras.require("train", "an engine")
 
     async def main(stop: aio.Stop) -> None:
         from engine.core.driver import LONGEST_LINE, Driver

@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from games.spec import Game
-
 if TYPE_CHECKING:
+    from games.spec import Game
     from net.architectures.network import Family, Network
     from net.architectures.sizes import Architecture
 

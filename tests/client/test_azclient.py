@@ -147,3 +147,11 @@ def test_a_refused_protocol_version_ends_azclient_with_76(tmp_path: Path) -> Non
     assert code == Exit.PROTOCOL
     assert "upgrade the client" in text
     assert "Traceback" not in text
+
+
+def test_without_torch_auto_takes_the_server_and_says_so() -> None:
+    """Also on a machine with GPUs; a device that needs torch is refused with what to install."""
+    plan = make_plan(ClientConfig("x"), HERE, Path("s"), gpus=2, cores=1, has_torch=False)
+    assert plan.device_text.startswith("the server (torch is not installed")
+    with pytest.raises(Fatal, match=r"azselfplay\[train\]"):
+        make_plan(ClientConfig("x", device="cpu"), HERE, Path("s"), gpus=0, cores=1, has_torch=False)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from commands import azrun as launcher
-from commands.azrun import Launcher
+from commands import azrun, launcher
 from commands.azrun_config import RunConfig, check, make_commands
+from commands.launcher import Launcher
 from runtime.aio import Stop, run
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
@@ -142,7 +142,7 @@ def test_wrong_settings_end_it_before_anything_starts(
 ) -> None:
     """One line on stderr, status CONFIG, no run folder."""
     monkeypatch.setattr(sys, "argv", ["azrun", "--runs", str(tmp_path / "runs"), *flags])
-    assert launcher.main() == Exit.CONFIG
+    assert azrun.main() == Exit.CONFIG
     assert capsys.readouterr().err.startswith("azrun: error: ")
     assert not (tmp_path / "runs").exists()
 
