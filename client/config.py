@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -27,5 +28,11 @@ class ClientConfig:
     name under ~/.local/share/azselfplay/spool."""
     name: str = ""
     """Name shown on the server; empty: this host's name."""
+    metrics_port: int = 0
+    """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
+    metrics_listen: str = "127.0.0.1"
+    """Address of that port; 0.0.0.0 lets other machines read it (no key, no encryption)."""
+    log_format: Literal["text", "json"] = "text"
+    """Lines of the log: for people, or one JSON object a line (docs/metrics.md)."""
     max_wait: float = 60.0
     """Seconds to wait for the server at the start before giving up (exit status 69); 0: wait for ever."""

@@ -7,16 +7,19 @@ first child joins the server, compiles its game once into the cache and leaves; 
 from __future__ import annotations
 
 import logging
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from client.child_lines import FigureLines, LastWords
 from client.config import ClientConfig
-from client.plan import Plan, make_plan
+from client.metrics import WorkersFigures, watched
+from client.plan import Plan, default_spool, make_plan
 from runtime import aio, config, logs
 from runtime.exits import Exit, Fatal, guarded
-from runtime.ports import Address, parse_address
+from runtime.monitor.monitor import Monitor
+from runtime.ports import parse_address
 from runtime.processes import Children, describe_exit, to_stderr
 
 EXAMPLES = (
@@ -24,6 +27,7 @@ EXAMPLES = (
     "azclient --server gpu-box:5700 --device remote --workers 8   # search here, evaluate there",
     "azclient --server 10.0.0.7 --device cuda:1 --games 2048      # one GPU, more games in flight",
 )
+PREPARE = "prepare"
 GRACE = 8.0
 """Seconds that workers get for a clean end; they need about three."""
 
@@ -39,12 +43,14 @@ class Supervisor:
         self._children = Children(grace=GRACE)
         self._last_words = LastWords(to_stderr)
         self._failed: Fatal | None = None
+        self._figures = WorkersFigures(len(plan.workers))
 
-    async def run(self) -> None:
+    async def run(self, monitor: Monitor, spool: Path) -> None:
         """Until a signal. Raises Fatal with the preparing child's words and status if it fails."""
+        monitor.watched = watched(self._figures, self._processes, spool)
         self._stop.waits_for = "the workers, which give up unfinished games"
         self._children.add(
-            "prepare", self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=self._last_words
+            PREPARE, self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=self._last_words
         )
         await self._children.run(self._stop)
         if self._failed is not None:
@@ -60,33 +66,19 @@ class Supervisor:
             return
         log.info("starting %d workers, evaluated by %s", len(self._plan.workers), self._plan.device_text)
         for index, argv in enumerate(self._plan.workers):
-            self._children.add(f"client-{index}", argv)
+            self._children.add(
+                f"client-{index}",
+                argv,
+                on_exit=partial(self._on_worker_end, index),
+                sink=FigureLines(to_stderr, partial(self._figures.said, index)),
+            )
 
+    def _on_worker_end(self, index: int, _code: int) -> None:
+        self._figures.ended(index)
 
-class LastWords:
-    """Passes a child's output on, line by line, but keeps its `command: error: ...` line to itself."""
-
-    MARK = b": error: "
-
-    def __init__(self, sink: Callable[[bytes], None]) -> None:
-        self.error = ""
-        self._sink = sink
-        self._rest = b""
-
-    def __call__(self, output: bytes) -> None:
-        *lines, self._rest = (self._rest + output).split(b"\n")
-        for line in lines:
-            _, mark, words = line.partition(self.MARK)
-            if mark:
-                self.error = words.decode(errors="replace")
-            else:
-                self._sink(line + b"\n")
-
-
-def default_spool(address: Address) -> Path:
-    """Where finished games wait unless --spool says otherwise (XDG_DATA_HOME is honoured)."""
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "azselfplay" / "spool" / address.folder_name
+    def _processes(self) -> tuple[int, int]:
+        """Workers that run, and how often one was started again."""
+        return sum(name != PREPARE for name in self._children.pids()), self._children.restarts()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -103,9 +95,15 @@ def _main(argv: Sequence[str] | None) -> int:
         description="Plays AlphaZero self-play games for an azserver and sends it the finished ones.",
     )
     address = parse_address(settings.server)
-    plan = make_plan(settings, address, settings.spool or default_spool(address))
-    logs.set_up("azclient")
-    aio.run(lambda stop: Supervisor(plan, stop).run())
+    spool = settings.spool or default_spool(address)
+    plan = make_plan(settings, address, spool)
+    logs.set_up("azclient", form=settings.log_format)
+
+    async def life(stop: aio.Stop) -> None:
+        with Monitor(settings.metrics_listen, settings.metrics_port) as monitor:
+            await Supervisor(plan, stop).run(monitor, spool)
+
+    aio.run(life)
     return int(Exit.OK)
 
 

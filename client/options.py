@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from runtime.logs import Form
+
 
 @dataclass(frozen=True)
 class WorkerOptions:
@@ -26,6 +28,8 @@ class WorkerOptions:
     name: str = ""
     max_wait: float = 0.0
     warm_only: bool = False
+    log_format: Form = "text"
+    figures: bool = False
 
     @property
     def is_remote(self) -> bool:
@@ -57,6 +61,8 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--name", default="", help="name shown to people; empty: the host's")
     add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
     add("--warm-only", action="store_true", help="join, compile the server's game, leave")
+    add("--log-format", choices=("text", "json"), default="text")
+    add("--figures", action="store_true", help="write a line of figures every few seconds, for azclient")
     options = WorkerOptions(**vars(parser.parse_args(argv)))
     if options.is_remote and not options.leaves and not options.warm_only:
         parser.error("--device remote needs --leaves ENDPOINT")

@@ -47,6 +47,12 @@ def devices_for(setting: str, gpus: int, *, has_torch: bool = True) -> list[str]
     raise Fatal(f"--device {setting} is not known: give remote, cpu, cuda:N or auto", Exit.CONFIG)
 
 
+def default_spool(address: Address) -> Path:
+    """Where finished games wait unless --spool says otherwise (XDG_DATA_HOME is honoured)."""
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "azselfplay" / "spool" / address.folder_name
+
+
 def make_plan(
     config: ClientConfig,
     address: Address,
@@ -71,11 +77,13 @@ def make_plan(
         *("--server", address.server, "--leaves", address.leaves),
         *("--bulk", address.bulk),
         *("--spool", str(spool), "--name", config.name),
+        *("--log-format", config.log_format),
     ]
+    figures = ["--figures"] if config.metrics_port else []
     workers = []
     for index in range(count):
         own = ["--index", str(index), "--device", devices[index % len(devices)]]
-        workers.append([*common, *own, "--games", str(config.games), "--threads", str(threads)])
+        workers.append([*common, *own, *figures, "--games", str(config.games), "--threads", str(threads)])
     prepare = [*common, "--warm-only", "--max-wait", str(config.max_wait)]
     text = "the server" if devices == ["remote"] else ", ".join(devices)
     if config.device == "auto" and gpus and not has_torch:

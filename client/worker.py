@@ -14,9 +14,11 @@ from pathlib import Path
 
 from msgspec import UNSET
 
+from client.child_lines import figures_line
 from client.evaluators import OwnNet, ServersNet, Source
 from client.joining import Run, is_same_run, read_welcome
 from client.kept import Terms
+from client.metrics import TELL_SECONDS
 from client.options import WorkerOptions, parse
 from client.rounds import CurrentVersion, RoundPool
 from client.self_play import GamePool, Player
@@ -151,6 +153,8 @@ class Worker:
         )
         self._games = self._pool.start(group, games)
         self._tasks.append(group.create_task(self._report(self._pool, source, uploader)))
+        if options.figures:
+            self._tasks.append(group.create_task(self._tell_figures(self._pool, source, uploader)))
 
     def _make_pool(self, searches: SearchPool, uploader: Uploader, player: Player) -> GamePool | RoundPool:
         keep, room, finishing = uploader.keep, uploader.room, self._stop.finishing
@@ -234,6 +238,27 @@ class Worker:
             )
             leaves, games, known = source.leaves, pool.finished, hits
 
+    async def _tell_figures(self, pool: GamePool | RoundPool, source: Source, uploader: Uploader) -> None:
+        """For azclient, which shows them to Prometheus: the keys are `client.metrics.PER_WORKER`."""
+        while True:
+            spool = uploader.spool
+            figures = {
+                "joined": self._bulk.welcome is not None,
+                "room": uploader.room.is_set(),
+                "leaves": source.leaves,
+                "cache_hits": self._forest.cache_hits if self._forest is not None else 0,
+                "games": pool.finished,
+                "stored": uploader.stored,
+                "in_progress": pool.in_progress,
+                "version": source.evaluator.version,
+                "spool_games": spool.games,
+                "spool_bytes": spool.bytes,
+                "kept": spool.kept,
+                "rejected": spool.rejected,
+            }
+            print(figures_line(figures), flush=True)
+            await asyncio.sleep(TELL_SECONDS)
+
     async def _wind_up(self) -> None:
         """Give up unfinished games, and hear what becomes of those already sent."""
         if self._pool is None or self._uploader is None:
@@ -251,7 +276,8 @@ class Worker:
 def main() -> int:
     """Entry point of the process."""
     options = parse()
-    logs.set_up(f"worker-{options.index}" if options.role == "worker" else f"client-{options.index}")
+    name = f"worker-{options.index}" if options.role == "worker" else f"client-{options.index}"
+    logs.set_up(name, form=options.log_format)
 
     async def life(stop: aio.Stop) -> None:
         await Worker(options, stop).run()

@@ -42,6 +42,12 @@ HELD_OUT_GAP = 0.20
 NO_EFFECT = 0.05
 """KL of visits and priors, nats, below which a search teaches the network nothing new."""
 
+NAMES = (
+    *("draw collapse", "value says draw", "search without effect", "repetitions", "short draws"),
+    *("games cut off", "values too sure", "old weights", "memorising"),
+)
+"""Of all alerts."""
+
 
 @dataclass(frozen=True)
 class Alert:
@@ -52,6 +58,9 @@ class Alert:
     """With numbers."""
     cause: str
     change: str
+
+    def __post_init__(self) -> None:
+        assert self.name in NAMES, self.name
 
     @property
     def short(self) -> str:

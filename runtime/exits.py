@@ -19,6 +19,8 @@ class Exit(IntEnum):
     """What an exit status means."""
 
     OK = 0
+    FOUND = 3
+    """The command did its work, and what it looked at is not well: a fault (doctor), an alert (status)."""
     USAGE = 2
     """Wrong flags."""
     BAD_DATA = 65
@@ -66,10 +68,10 @@ def guarded(main: Callable[[], int]) -> int:
     try:
         return main()
     except Fatal as fatal:
-        print(f"{command}: error: {fatal}", file=sys.stderr, flush=True)
+        _say(f"{command}: error: {fatal}")
         return int(fatal.code)
     except KeyboardInterrupt:
-        print(f"{command}: interrupted", file=sys.stderr, flush=True)
+        _say(f"{command}: interrupted")
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has had enough (`--help | head`); nothing more may be written to it.
@@ -81,7 +83,7 @@ def guarded(main: Callable[[], int]) -> int:
         if error.errno not in DISK_FULL:
             return _fault(command)
         what = f"{error.filename} cannot be written" if error.filename else "a file cannot be written"
-        print(f"{command}: error: {what}: {error.strerror}; free some space", file=sys.stderr, flush=True)
+        _say(f"{command}: error: {what}: {error.strerror}; free some space")
         return int(Exit.DISK)
     except Exception:
         return _fault(command)
@@ -103,8 +105,16 @@ def _not_installed(command: str, module: str) -> int:
 def _fault(command: str) -> int:
     """To be called while an exception is handled."""
     traceback.print_exc()
-    print(f"{command}: error: that is a fault in azselfplay itself, see above", file=sys.stderr, flush=True)
+    _say(f"{command}: error: that is a fault in azselfplay itself, see above")
     return int(Exit.INTERNAL)
+
+
+def _say(text: str) -> None:
+    from logging import ERROR
+
+    from runtime.logs import as_line  # a command that ends well does without
+
+    print(as_line(text, ERROR), file=sys.stderr, flush=True)
 
 
 _COMMANDS = {

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
-from runtime.sockets import bind_message
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +111,19 @@ def _listen(endpoint: str) -> socket.socket:
         raise Fatal(bind_message(endpoint, number, error.strerror or str(error)), Exit.CONFIG) from error
     sock.setblocking(False)
     return sock
+
+
+def bind_message(endpoint: str, number: int, text: str) -> str:
+    """What to do about the error `number` (of `errno`) when nobody can listen on `endpoint`."""
+    if number == errno.EADDRINUSE and endpoint.startswith("tcp:"):
+        port = endpoint.rpartition(":")[2]
+        return (
+            f"port {port} is in use ({endpoint}), perhaps by another azserver: stop that one, "
+            "or give another base port with --port (two ports in a row are taken)"
+        )
+    if number in (errno.ENAMETOOLONG, errno.EINVAL) and endpoint.startswith("ipc:"):
+        return f"{endpoint} is too long for a local socket: set TMPDIR to a shorter folder, such as /tmp"
+    return f"cannot listen on {endpoint}: {text}; check --listen and --port"
 
 
 def _local(path: str) -> socket.socket:

@@ -1,12 +1,16 @@
-"""One plain line per event, with date and time, to stderr and to a file in the run folder."""
+"""One line per event, to stderr and to a file in the run folder: plain text, or one JSON object."""
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import sys
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Literal
 
 from runtime.log_files import LogFile, LogFileHandler
 
@@ -18,12 +22,16 @@ KINDS = 1000
 """Kinds of lines that are remembered; there are some 200 places that log."""
 COUNTED = "counted"
 """Attribute of a record that `Repeated` has counted already."""
+Form = Literal["text", "json"]
+"""Of the lines (`--log-format`)."""
 FORMAT = "%(asctime)s %(levelname).1s %(process_name)s  %(message)s"
 
 
-def set_up(name: str, file: Path | None = None, *, quiet: bool = False) -> None:
+def set_up(name: str, file: Path | None = None, *, quiet: bool = False, form: Form = "text") -> None:
     """Log to stderr (not if `quiet`) and to `file`, each line with date, time, level and process name."""
-    formatter = CountingFormatter(FORMAT, datefmt=DATE_FORMAT, defaults={"process_name": name})
+    formatter: logging.Formatter = JsonFormatter(name)
+    if form == "text":
+        formatter = CountingFormatter(FORMAT, datefmt=DATE_FORMAT, defaults={"process_name": name})
     handlers: list[logging.Handler] = [] if quiet else [logging.StreamHandler(sys.stderr)]
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -90,6 +98,57 @@ class CountingFormatter(logging.Formatter):
         unsaid = getattr(record, "unsaid", 0)
         more = f" (and {unsaid} more like it before)" if unsaid else ""
         return on_one_line(super().formatMessage(record) + more)
+
+
+class JsonFormatter(logging.Formatter):
+    """A line is one JSON object (docs/metrics.md). `kind` is the text before its values are put in, so that
+    lines about the same thing can be told by it whatever their values are."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        args = record.args.values() if isinstance(record.args, Mapping) else record.args or ()
+        entry: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "process": self._process,
+            "event": record.getMessage(),
+            "logger": record.name,
+            "kind": str(record.msg),
+            "values": [_json_value(value) for value in args],
+        }
+        if unsaid := getattr(record, "unsaid", 0):
+            entry["left_out"] = unsaid
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry)
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has neither NaN nor infinity
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def as_line(text: str, level: int = logging.INFO) -> str:
+    """`text`, which goes past the log, as a line of the form that the log has."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, JsonFormatter):
+            return handler.formatter.format(logging.LogRecord("root", level, "", 0, text, None, None))
+    return text
+
+
+def event_in(line: str) -> str:
+    """What a line of a log says, in whichever form it is."""
+    if line.startswith("{"):
+        try:
+            event = json.loads(line)["event"]
+        except (ValueError, KeyError):
+            return line
+        return str(event)
+    return line
 
 
 def on_one_line(text: str) -> str:

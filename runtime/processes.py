@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from runtime.aio import Stop
 from runtime.child_process import BACKOFF_FIRST, BACKOFF_LONGEST, ChildProcess, start_patiently
 from runtime.exits import NOT_RETRIED, Exit, Fatal
+from runtime.logs import event_in
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,8 @@ class Child:
 
     def last_error(self) -> str:
         """What it said last about an error, without its command name and without frames of characters."""
-        lines = [line.strip(" \u2502\r") for line in bytes(self.tail).decode(errors="replace").splitlines()]
+        text = bytes(self.tail).decode(errors="replace")
+        lines = [event_in(line.strip(" \u2502\r")) for line in text.splitlines()]
         told = [line.partition("error: ")[2] for line in lines if "error: " in line]
         words = [line for line in lines if line and line[0].isalnum()]
         return (told[-1:] or words[:1] or ["it said nothing"])[0]

@@ -9,7 +9,6 @@ Why the Channel reads as it does: docs/decisions/0001-reading-zeromq.md.
 from __future__ import annotations
 
 import asyncio
-import errno
 import resource
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -122,19 +121,6 @@ def _connect(socket: Socket, endpoint: str) -> Socket:
             Exit.CONFIG,
         ) from error
     return socket
-
-
-def bind_message(endpoint: str, number: int, text: str) -> str:
-    """What to do about the error `number` (of `errno`) when nobody can listen on `endpoint`."""
-    if number == errno.EADDRINUSE and endpoint.startswith("tcp:"):
-        port = endpoint.rpartition(":")[2]
-        return (
-            f"port {port} is in use ({endpoint}), perhaps by another azserver: stop that one, "
-            "or give another base port with --port (two ports in a row are taken)"
-        )
-    if number in (errno.ENAMETOOLONG, errno.EINVAL) and endpoint.startswith("ipc:"):
-        return f"{endpoint} is too long for a local socket: set TMPDIR to a shorter folder, such as /tmp"
-    return f"cannot listen on {endpoint}: {text}; check --listen and --port"
 
 
 class Channel:

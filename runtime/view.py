@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from runtime.logs import RepeatFilter
+from runtime.logs import RepeatFilter, as_line
 
 PLAIN_EVERY = 30.0
 """Seconds between two plain lines."""
@@ -149,7 +149,7 @@ class View:
         elif now - self._said_at >= PLAIN_EVERY:
             self._said_at = now
             with contextlib.suppress(OSError):  # a file on a full disk
-                self._console.file.write(f"{self._title}: {line(figures)}\n")
+                self._console.file.write(as_line(f"{self._title}: {line(figures)}") + "\n")
                 self._console.file.flush()
 
     def note(self, text: str) -> None:

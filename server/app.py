@@ -25,6 +25,7 @@ from runtime import logs
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
 from runtime.log_files import LogFile
+from runtime.monitor.monitor import Monitor
 from runtime.ports import PORTS
 from runtime.processes import Children, to_stderr
 from runtime.runs import RunFolder
@@ -33,6 +34,7 @@ from search.settings import MAX_SIMULATIONS, resolve
 from server.config import ServerConfig
 from server.front import Front, FrontSettings
 from server.gatekeeper import Gatekeeper, GateSettings, gate_command
+from server.metrics import watched
 from server.preparation import (
     Stopped,
     compile_rules,
@@ -71,8 +73,16 @@ class App:
         stop.waits_for = "the workers' last games, a few seconds"
         with ExitStack() as stack:
             folder = stack.enter_context(opened_run(self._config, self._self_play.history))
-            logs.set_up("azserver", folder.logs / "azserver.log", quiet=self._on_terminal)
+            logs.set_up(
+                "azserver",
+                folder.logs / "azserver.log",
+                quiet=self._on_terminal,
+                form=self._config.log_format,
+            )
             endpoints = stack.enter_context(local_endpoints())
+            self._monitor = stack.enter_context(
+                Monitor(self._config.metrics_listen, self._config.metrics_port)
+            )
             view = stack.enter_context(View(f"azserver {folder.name}, port {self._config.port}"))
             if self._on_terminal:
                 stack.enter_context(notes_to(view))
@@ -87,6 +97,7 @@ class App:
         workers = self._workers(devices)
         store = WeightsStore(folder.weights, self._game.name)
         front = Front(self._front_settings(folder, endpoints, len(devices), workers), store)
+        self._monitor.watched = watched(front, folder.path)
         try:
             front.pool.newest = await first_weights(config, self._self_play.history, store, stop)
             gate = self._gate(front, folder, devices[0]) if config.gate.mode == "alphago_zero" else None
@@ -191,6 +202,7 @@ class App:
                 *("--device", device, "--game", self._game.name),
                 *("--history", str(self._self_play.history)),
                 *("--threads", str(threads if device == "cpu" else 0)),
+                *("--log-format", self._config.log_format),
             ]
             children.add(
                 f"evaluator-{index}",
@@ -207,6 +219,7 @@ class App:
                 *(sys.executable, "-m", "client.worker", "--role", "worker", "--index", str(index)),
                 *("--leaves", endpoints["leaves"], "--bulk", endpoints["bulk"]),
                 *("--device", "remote", "--spool", str(folder.spool)),
+                *("--log-format", self._config.log_format),
             ]
             children.add(f"worker-{index}", argv)
 

@@ -100,6 +100,11 @@ class LeafQueue:
         """Rows that no device has."""
         return self._queue.rows + self._suspect_rows
 
+    @property
+    def sent_rows(self) -> int:
+        """Rows that devices are at."""
+        return sum(device.rows for device in self._devices.values())
+
     # ---- events of sessions -----------------------------------------------------------------
 
     def request(

@@ -78,6 +78,12 @@ class ServerConfig:
     trainer_grace: float = 0.0
     """Seconds that a clean stop waits, after the workers have ended, for a trainer that is being stopped too:
     its last weights are taken into use. 0 does not wait; azrun sets it."""
+    metrics_port: int = 0
+    """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
+    metrics_listen: str = "127.0.0.1"
+    """Address of that port; 0.0.0.0 lets other machines read it (no key, no encryption)."""
+    log_format: Literal["text", "json"] = "text"
+    """Lines of the log: for people, or one JSON object a line (docs/metrics.md)."""
     gate: GateConfig = field(default_factory=GateConfig)
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""

@@ -197,6 +197,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--history", type=int, required=True, help="positions in the features")
     parser.add_argument("--heartbeat", type=float, default=HEARTBEAT, help="seconds between signs of life")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads of torch; 0: as torch likes")
+    parser.add_argument("--log-format", choices=("text", "json"), default="text")
     return parser.parse_args(argv)
 
 
@@ -228,7 +229,7 @@ def make_network(options: argparse.Namespace) -> tuple[Network, Game, type[Excep
 def main() -> int:
     """Entry point of the process."""
     options = parse()
-    logs.set_up(f"evaluator-{options.index}")
+    logs.set_up(f"evaluator-{options.index}", form=options.log_format)
     network, game, bad_weights = make_network(options)
     context = new_context()
     socket = dealer(context, options.endpoint, limit=FRAME_LIMIT)

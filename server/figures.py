@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runtime.faults import Faults
+from runtime.monitor.histogram import ROWS, Histogram
 
 RATE_SECONDS = 10
 """`evals_per_s` looks back this far."""
+ENDS = ("left", "hung_up", "lease", "refused", "ended")
+"""How a session ends: on purpose, with its connection, in silence, by a HELLO that is refused, by us."""
 RECENT_BATCHES = 1000
 """`mean_batch` looks back over so many batches."""
 
@@ -75,6 +78,18 @@ class Figures:
     batch_rows: RecentMean = field(default_factory=RecentMean)
     wait: RecentMean = field(default_factory=RecentMean)
     """Seconds from a leaf's arrival to its sending, mean of each batch."""
+    evals_of: Counter[int] = field(default_factory=Counter)
+    """The same as `evals` by evaluator."""
+    batch_sizes: Histogram = field(default_factory=lambda: Histogram(ROWS))
+    queued: Histogram = field(default_factory=Histogram)
+    """Seconds, as `wait`; likewise the next, for the computing of each batch."""
+    computed: Histogram = field(default_factory=Histogram)
+    progress_at: float = 0.0
+    """When a batch was last sent or answered; `started` before."""
+    weights_at: float = 0.0
+    """When the current weights were taken into use by this process."""
+    disconnects: Counter[str] = field(default_factory=Counter)
+    """Sessions that ended, by reason: one of `ENDS`."""
     device_busy: float = 0.0
     """Seconds of computing, all devices together."""
     protocol_errors: int = 0
@@ -90,13 +105,23 @@ class Figures:
     trainer: Mapping[str, object] = field(default_factory=dict)
     """The trainer's own figures, as it sent them last."""
 
-    def batch_sent(self, rows: int, waited: float) -> None:
+    def __post_init__(self) -> None:
+        self.progress_at = self.weights_at = self.started
+
+    def batch_sent(self, rows: int, waited: float, now: float) -> None:
         """A batch goes out; `waited`: mean seconds its rows were queued."""
+        self.batch_sizes.observe(rows)
+        self.queued.observe(waited)
+        self.progress_at = now
         self.batch_rows.add(rows)
         self.wait.add(waited)
 
-    def batch_answered(self, rows: int, busy: float, now: float) -> None:
+    def batch_answered(self, rows: int, busy: float, now: float, device: int = 0) -> None:
+        """A batch is back. `busy`: seconds that the evaluator `device` computed."""
         self.evals += rows
+        self.evals_of[device] += rows
+        self.computed.observe(busy)
+        self.progress_at = now
         self.device_busy += busy
         self.rate.add(rows, now)
 

@@ -22,6 +22,7 @@ from runtime.door import Door, DoorLimits
 from runtime.exits import Exit, Fatal
 from runtime.memory import give_back
 from runtime.sockets import raise_file_limit
+from runtime.version import software
 from server.batching import MAX_QUEUED_ROWS
 from server.bulk_service import BulkService
 from server.evaluator_watch import Kill, WatchTimes
@@ -34,7 +35,6 @@ from server.weights import WeightsStore
 
 log = logging.getLogger(__name__)
 
-SOFTWARE = "azselfplay 0.1.0"
 TICK_SECONDS = 1.0
 """How often leases and other deadlines are looked at; none of them is shorter than 10 s."""
 GIVE_BACK_SECONDS = 5.0
@@ -172,6 +172,7 @@ class Front:
         sessions = self.leaf.port.sessions
         return {
             **self.figures.as_dict(now),
+            "time": round(time.time(), 3),
             "run": self.settings.run,
             "game": self.settings.game.name,
             "batches": queue.counts.batches,
@@ -223,7 +224,7 @@ class Front:
         settings = self.settings
         return Welcome(
             session=session.number,
-            software=SOFTWARE,
+            software=software(),
             run=settings.run,
             game=settings.game.name,
             self_play=dict(settings.self_play),
@@ -266,6 +267,7 @@ class Front:
 
     def _on_weights_taken(self, info: WeightsInfo) -> None:
         self.store.adopt(info)
+        self.figures.weights_at = time.monotonic()
         log.info("weights %d (step %d) are in use", info.version, info.step)
         self.bulk.tell_weights()
         self._trainer_or_weights.set()

@@ -146,7 +146,7 @@ class LeafService:
             text = f"an evaluator answered {wrong.sum()} of {rows} rows with no probability"
             self._repeated.warning("wrong rows", text, now)
         self.version = done.version
-        self._figures.batch_answered(rows, done.busy, now)
+        self._figures.batch_answered(rows, done.busy, now, self.pool.index_of(peer) or 0)
         self._carry_out(self.queue.batch_done(peer, done.batch, now, wrong), frames)
 
     # ---- instructions -----------------------------------------------------------------------
@@ -158,7 +158,7 @@ class LeafService:
                 case Answer() as answer:
                     self._answer(answer, answers)
                 case SendBatch() as batch:
-                    self._figures.batch_sent(batch.rows, batch.waited)
+                    self._figures.batch_sent(batch.rows, batch.waited, self._clock())
                     frames = gather(batch.pieces)
                     if not self.pool.send_batch(batch_peer(batch), batch.batch, batch.rows, frames):
                         log.warning("an evaluator is gone: its rows go to another")

@@ -21,7 +21,7 @@ def _main() -> int:
     from runtime import aio, logs
     from server.app import App
 
-    logs.set_up("azserver")
+    logs.set_up("azserver", form=settings.log_format)
     app = App(settings)
     aio.run(app.run)
     return int(Exit.OK)

@@ -120,13 +120,13 @@ class Port:
     def expire(self, now: float) -> None:
         """End the sessions whose lease has run out."""
         for session in self.sessions.expire(now):
-            self._ended(session, session.ended)
+            self._ended(session, session.ended, "lease")
 
     def end(self, session: Session, goodbye: Goodbye) -> None:
         """End a session from our side."""
         if self.sessions.leave(_peer(session)) is not None:
             self.send(_peer(session), goodbye)
-            self._ended(session, goodbye.reason)
+            self._ended(session, goodbye.reason, "ended")
 
     def say_goodbye(self, goodbye: Goodbye) -> None:
         """Tell all sessions that this server ends."""
@@ -145,7 +145,7 @@ class Port:
     def _on_gone(self, peer: bytes, why: str) -> None:
         """Its connection has ended: so has its session. What matters to it is resent on the next one."""
         if (session := self.sessions.leave(peer)) is not None:
-            self._ended(session, why or "it hung up")
+            self._ended(session, why or "it hung up", "hung_up")
 
     def _read(self, peer: bytes, frames: list[memoryview], now: float) -> None:
         """Nothing is decoded before it is known that its sender may send it."""
@@ -194,7 +194,7 @@ class Port:
             self.send(peer, Pong(self._version()))
         elif tag == _BYE:
             self.sessions.leave(peer)
-            self._ended(session, "on purpose")
+            self._ended(session, "on purpose", "left")
         elif (refusal := self._objection(session, tag)) is not None:
             self._misfit(peer, session, refusal[1], _request_in(header), refusal[0])
         else:
@@ -262,7 +262,7 @@ class Port:
         """No session, and none of before either."""
         self.send(peer, goodbye)
         if (session := self.sessions.leave(peer)) is not None:
-            self._ended(session, goodbye.reason)
+            self._ended(session, goodbye.reason, "refused")
 
     def _malformed(self, peer: bytes, reason: str) -> None:
         self._figures.protocol_errors += 1
@@ -272,7 +272,9 @@ class Port:
             "malformed", f"{self._name} port: dropped a message of {who}: {reason}", self._clock()
         )
 
-    def _ended(self, session: Session, reason: str) -> None:
+    def _ended(self, session: Session, reason: str, end: str) -> None:
+        """`reason`: for people. `end`: one of `server.figures.ENDS`."""
+        self._figures.disconnects[end] += 1
         log.info("%s has left the %s port: %s", _who(session.hello), self._name, reason)
         if self.sessions.get(session.peer) is None:
             self.door.dismiss(_peer(session))

@@ -40,7 +40,7 @@ def _main() -> int:
     from runtime import aio, logs
     from trainer.service import Service
 
-    logs.set_up("trainer")
+    logs.set_up("trainer", form=config.log_format)
     name = f"{socket.gethostname()}:{os.getpid()}"
     hello = Hello(PROTOCOL_VERSION, "trainer", name, secret=secrets.token_bytes(32))
 

@@ -161,6 +161,12 @@ class TrainerConfig:
     """Threads that torch computes with; 0: half of the machine's cores."""
     seed: int = 0
     """Of a new network and of the draws from the window."""
+    metrics_port: int = 0
+    """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
+    metrics_listen: str = "127.0.0.1"
+    """Address of that port; 0.0.0.0 lets other machines read it (no key, no encryption)."""
+    log_format: Literal["text", "json"] = "text"
+    """Lines of the log: for people, or one JSON object a line (docs/metrics.md)."""
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     loss: LossSettings = field(default_factory=LossSettings)
     window: WindowSettings = field(default_factory=WindowSettings)

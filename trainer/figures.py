@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from diagnostics.stretches import Stretch, rounded
+from runtime.monitor.histogram import Histogram
 from store.rows import Damaged
 from store.sqlite import Totals
 from trainer.train_step import HeldOutFigures, StepFigures
@@ -22,6 +24,10 @@ class Figures:
     started: float
     games_before: int = 0
     """Games in the store at the start, so that the rate is of this session."""
+    answered: Counter[str] = field(default_factory=Counter)
+    """Games since the start, by what they were answered."""
+    commits: Histogram = field(default_factory=Histogram)
+    """Seconds that checking and committing a batch of games took."""
     turn: Turn | None = None
     steps: StepFigures | None = None
     """Of the last turn that made any."""

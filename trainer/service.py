@@ -32,12 +32,14 @@ from runtime.aio import Stop
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
+from runtime.monitor.monitor import Monitor
 from runtime.sockets import BULK_LIMIT, new_context
 from runtime.temporary import own_folder
 from trainer.config import TrainerConfig
 from trainer.curves import Curves
 from trainer.figures import Figures, log_line
 from trainer.ingest import Done, Ingest, Job
+from trainer.metrics import watched
 from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run
 from trainer.server_weights import SERVER, ServerWeights
@@ -106,6 +108,12 @@ class Service:
     async def main(self, stop: Stop) -> None:
         """Train until asked to stop."""
         stop.waits_for = "the last commit, the last weights and a checkpoint"
+        with Monitor(self._config.metrics_listen, self._config.metrics_port) as monitor:
+            await self._live(stop, monitor)
+        self._intake_thread.shutdown()
+        self._training_thread.shutdown()
+
+    async def _live(self, stop: Stop, monitor: Monitor) -> None:
         async with asyncio.TaskGroup() as group:
             connection = group.create_task(self._connection.run())
             stopping = group.create_task(stop.finishing.wait())
@@ -114,11 +122,12 @@ class Service:
             if not stop.finishing.is_set():
                 run = await self._open(self._joined.result(), stop)
                 if run is not None:
+                    monitor.watched = watched(
+                        self._figures, run, lambda: self._connection.welcome is not None
+                    )
                     await self._work(group, run, stop)
             connection.cancel()
             stopping.cancel()
-        self._intake_thread.shutdown()
-        self._training_thread.shutdown()
 
     async def _open(self, welcome: Welcome, stop: Stop) -> Run | None:
         """The run, begun with the server's weights if that was asked for; None when the stop comes first."""
@@ -217,7 +226,9 @@ class Service:
             while self._jobs:
                 jobs = [self._jobs.popleft() for _ in range(min(len(self._jobs), JOBS_PER_COMMIT))]
                 newest = max(run.training.version, self._weights.server_version) + VERSION_SLACK
+                begun = time.monotonic()
                 result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
+                self._figures.commits.observe(time.monotonic() - begun)
                 for record in result.games:
                     run.resignation.on_game(record)
                 self._figures.resignation = run.resignation.as_dict()
@@ -232,6 +243,7 @@ class Service:
                 self._work_came.set()
 
     def _acknowledge(self, done: list[Done], resignation: ResignThreshold) -> None:
+        self._figures.answered.update(one.status for one in done)
         resign_value = resignation.threshold if resignation.is_on else UNSET
         for message in self._ingest.on_done(done, resign_value):
             if not self._connection.send(message):

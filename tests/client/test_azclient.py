@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from client_server import FakeServer
 
+from client.child_lines import FigureLines, LastWords, figures_line
 from client.config import ClientConfig
-from client.main import LastWords, default_spool, main
-from client.plan import count_gpus, devices_for, make_plan
+from client.main import main
+from client.metrics import SILENT, WorkersFigures
+from client.plan import count_gpus, default_spool, devices_for, make_plan
 from protocol.errors import Code
 from protocol.messages import Goodbye
 from runtime.exits import Exit, Fatal
@@ -79,6 +81,40 @@ def test_a_childs_error_line_becomes_azclients() -> None:
         words(part)
     assert passed == [b"one\n", b"two\n"]
     assert words.error == "it is too old"
+
+
+def test_an_error_line_is_found_in_json_too() -> None:
+    passed: list[bytes] = []
+    words = LastWords(passed.append)
+    words(b'{"event": "joined", "level": "info"}\n{"event": "worker: error: it is too old"}\n')
+    assert passed == [b'{"event": "joined", "level": "info"}\n']
+    assert words.error == "it is too old"
+
+
+def test_figures_of_a_worker_go_to_azclient_and_all_else_is_passed_on() -> None:
+    passed: list[bytes] = []
+    figures: list[object] = []
+    lines = FigureLines(passed.append, figures.append)
+    text = f"one\n{figures_line({'leaves': 3})}\nfigures: nonsense\n".encode()
+    for at in range(len(text)):
+        lines(text[at : at + 1])
+    assert figures == [{"leaves": 3}]
+    assert passed == [b"one\n", b"figures: nonsense\n"]
+
+
+def test_azclient_is_ready_while_a_worker_that_talks_has_a_session() -> None:
+    now = [0.0]
+    workers = WorkersFigures(2, lambda: now[0])
+    assert "no worker has a session" in workers.not_ready()
+    workers.said(1, {"joined": True, "leaves": 5})
+    assert workers.not_ready() == ""
+    assert workers.as_dict(2, 0)["leaves"] == {1: 5}
+    now[0] = 2 * SILENT
+    assert "said anything" in workers.not_ready()
+    workers.said(1, {"joined": True, "leaves": 6})
+    workers.ended(1)
+    assert "no worker has a session" in workers.not_ready()
+    assert workers.as_dict(1, 1)["leaves"] == {1: 6}
 
 
 def test_each_server_has_its_own_spool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

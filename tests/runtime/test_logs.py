@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import logging
 import re
 import subprocess
@@ -11,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from runtime.log_files import LogFile
-from runtime.logs import LINES, WINDOW, Allowance, set_up
+from runtime.logs import LINES, WINDOW, Allowance, as_line, event_in, set_up
+from runtime.view import View
 
 
 def test_a_log_file_rotates_at_its_size_and_keeps_so_many(tmp_path: Path) -> None:
@@ -110,3 +113,52 @@ def test_temporary_folders_of_killed_processes_are_removed_by_the_next_one(
         assert all(folder.exists() for folder in folders)
         assert not orphan.exists()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_as_json_each_line_is_one_object_whatever_is_in_it(tmp_path: Path) -> None:
+    """Its kind is the same for all lines from one place; lines past the log have the same form."""
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    try:
+        set_up("azserver", tmp_path / "azserver.log", quiet=True, form="json")
+        log = logging.getLogger("server.front")
+        log.info("weights %d (%s) took %f s", 5, Path("a\nb"), float("nan"))
+        for _ in range(LINES + 2):
+            log.warning("%s has joined", "client \x1b[2J\x9b é\nI azserver")
+        try:
+            raise OSError("disk")
+        except OSError:
+            log.exception("a fault")
+        lines = (tmp_path / "azserver.log").read_text().splitlines()
+        assert all(line.isprintable() and line.isascii() for line in lines)
+        entries = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+        assert len(entries) == LINES + 2
+        first, fault = entries[0], entries[-1]
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", first["time"])
+        assert {**first, "time": 0} == {
+            "time": 0,
+            "level": "info",
+            "process": "azserver",
+            "event": "weights 5 (a\nb) took nan s",
+            "logger": "server.front",
+            "kind": "weights %d (%s) took %f s",
+            "values": [5, "a\nb", "nan"],
+        }
+        assert fault["level"] == "error"
+        assert fault["traceback"].endswith("OSError: disk")
+        said = as_line("azserver: error: the port is in use", logging.ERROR)
+        assert json.loads(said)["level"] == "error"
+        assert event_in(said) == "azserver: error: the port is in use"
+        stream = io.StringIO()
+        View("azserver r", stream).update({"evals_per_s": 7.0}, 0.0)
+        assert "evals/s 7" in json.loads(stream.getvalue())["event"]
+    finally:
+        root.handlers[:], root.level = before, level
+
+
+def test_an_event_is_found_in_lines_of_either_form() -> None:
+    assert event_in("worker-0: error: it is too old") == "worker-0: error: it is too old"
+    assert event_in('{"event": "worker-0: error: x", "level": "error"}') == "worker-0: error: x"
+    assert event_in("{not json") == "{not json"
+    assert event_in('{"other": 1}') == '{"other": 1}'

@@ -215,7 +215,7 @@ def test_exit_codes_are_told_by_name() -> None:
     """A log line says what happened without a table beside it."""
     assert describe_exit(78) == "exit 78 (CONFIG)"
     assert describe_exit(-9) == "killed by SIGKILL"
-    assert describe_exit(3) == "exit 3"
+    assert describe_exit(4) == "exit 4"
 
 
 def test_the_second_signal_kills_children_at_once() -> None:

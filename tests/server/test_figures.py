@@ -29,7 +29,7 @@ def test_a_recent_mean_forgets_old_values() -> None:
 def test_figures_start_at_zero_and_count_batches() -> None:
     figures = Figures(started=10.0)
     assert figures.as_dict(10.0)["evals_per_s"] == 0
-    figures.batch_sent(64, 0.002)
+    figures.batch_sent(64, 0.002, 11.0)
     figures.batch_answered(64, 0.01, 12.0)
     shown = figures.as_dict(13.0)
     assert (shown["evals"], shown["mean_batch"], shown["queue_wait_ms"]) == (64, 64, 2)

@@ -1,0 +1,141 @@
+"""/metrics, /livez and /readyz of one process, served by its own event loop.
+
+An answer at all shows that the loop turns: that is liveness. Readiness is for the process to say: whether it
+can do its work now. Metrics are made when somebody asks, and at most once in `KEEP_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+from runtime.monitor.http import HttpPort, Reply
+from runtime.monitor.metric import EVERYWHERE, Metric
+from runtime.version import version
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client import Metric as Family
+
+KEEP_SECONDS = 1.0
+"""For so long the same metrics are given to everybody who asks."""
+BEAT_SECONDS = 1.0
+BEATS = 60
+"""The lag of the loop is the largest of so many beats."""
+STARTING = "it is starting"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a process has to tell, once it can tell it. The functions are called in the event loop."""
+
+    metrics: Sequence[Metric]
+    figures: Callable[[], Mapping[str, Any]]
+    not_ready: Callable[[], str]
+    """Why the process cannot do its work now; "" when it can."""
+    folder: Path | None = None
+    """Whose disk's free space is told."""
+
+
+class Monitor:
+    """A context manager, to be entered in the event loop. With port 0 it does nothing."""
+
+    def __init__(self, listen: str, port: int) -> None:
+        """Raises Fatal(CONFIG) if the port cannot be had."""
+        self.watched = Watched((), dict, lambda: STARTING)
+        """To be replaced once there is something to tell."""
+        self._port = HttpPort(listen, port, self._answer) if port else None
+        self._registry: CollectorRegistry | None = None
+        self._kept, self._kept_at = b"", float("-inf")
+        self._lags: deque[float] = deque(maxlen=BEATS)
+        self._beat: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Monitor:
+        if self._port is not None:
+            self._registry = self._new_registry()
+            self._port.start()
+            self._next_beat(asyncio.get_running_loop())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._beat is not None:
+            self._beat.cancel()
+        if self._port is not None:
+            self._port.close()
+
+    # ---- answers ----------------------------------------------------------------------------
+
+    def _answer(self, path: str) -> Reply:
+        if path == "/metrics":
+            return self._metrics()
+        if path == "/livez":
+            return Reply.text(HTTPStatus.OK, "ok")
+        if path == "/readyz":
+            reason = self.watched.not_ready()
+            status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
+            return Reply.text(status, reason or "ok")
+        return Reply.text(HTTPStatus.NOT_FOUND, "there are /metrics, /livez and /readyz")
+
+    def _metrics(self) -> Reply:
+        from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+        now = time.monotonic()
+        if now - self._kept_at >= KEEP_SECONDS:
+            assert self._registry is not None
+            self._kept, self._kept_at = generate_latest(self._registry), now
+        return Reply(HTTPStatus.OK, self._kept, CONTENT_TYPE_PLAIN_0_0_4)
+
+    def _new_registry(self) -> CollectorRegistry:
+        """Of this process alone: prometheus_client's own one is shared by all that use the library."""
+        from prometheus_client import CollectorRegistry, ProcessCollector
+
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(cast(Any, self))
+        ProcessCollector(registry=registry)
+        return registry
+
+    def collect(self) -> Iterator[Family]:
+        """Called by the registry when metrics are asked for."""
+        from runtime.monitor.exposition import families
+
+        yield from families(EVERYWHERE, self._own_figures())
+        yield from families(self.watched.metrics, self.watched.figures())
+
+    def _own_figures(self) -> dict[str, Any]:
+        return {
+            "build": {version(): 1},
+            "ready": not self.watched.not_ready(),
+            "lag": max(self._lags, default=0.0),
+            "free": _free(self.watched.folder),
+        }
+
+    # ---- the loop ---------------------------------------------------------------------------
+
+    def _next_beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        due = loop.time() + BEAT_SECONDS
+        self._beat = loop.call_at(due, self._on_beat, loop, due)
+
+    def _on_beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self._lags.append(max(0.0, loop.time() - due))
+        self._next_beat(loop)
+
+
+def _free(folder: Path | None) -> int | None:
+    """Bytes; None if nobody knows."""
+    if folder is None:
+        return None
+    there = next((one for one in (folder, *folder.parents) if one.exists()), Path("/"))
+    try:
+        return shutil.disk_usage(there).free
+    except OSError:
+        return None

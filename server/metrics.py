@@ -1,0 +1,94 @@
+"""What azserver tells Prometheus: its own figures. The trainer tells its own on its own port."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from runtime.monitor.metric import Metric
+from runtime.monitor.monitor import Watched
+from server.figures import ENDS
+from server.front import Front
+
+NO_PROGRESS = 60.0
+"""Seconds without an answer of any evaluator, while rows wait, after which azserver is not ready."""
+
+METRICS = (
+    Metric("az_uptime_seconds", "uptime_s", "Since this azserver began to serve."),
+    # ---- leaves ----
+    Metric("az_eval_leaves_total", "by_evaluator", "Leaves evaluated.", label="evaluator"),
+    Metric("az_eval_batches_total", "batches", "Batches sent to evaluators."),
+    Metric("az_eval_batch_size", "batch_sizes", "Leaves of a batch.", is_histogram=True),
+    Metric("az_eval_batch_target", "target_rows", "Leaves that all evaluators compute at once."),
+    Metric(
+        "az_eval_latency_seconds",
+        "latency",
+        "Mean wait of a batch's leaves for an evaluator (queue); its computing (device).",
+        label="stage",
+        is_histogram=True,
+    ),
+    Metric("az_eval_device_busy_seconds_total", "device_busy_s", "Computing of all evaluators together."),
+    Metric("az_eval_inflight_leaves", "sent_rows", "Leaves that evaluators are at."),
+    Metric("az_eval_queue_leaves", "queue_rows", "Leaves that wait for an evaluator."),
+    Metric("az_evaluators", "evaluators", "Evaluators that work."),
+    Metric("az_evaluators_expected", "devices", "Evaluators that should."),
+    # ---- faults ----
+    Metric("az_gpu_worker_restarts_total", "evaluator_restarts", "Evaluators that went and came back."),
+    Metric("az_eval_redone_leaves_total", "redone_rows", "Leaves evaluated again: an evaluator was lost."),
+    Metric("az_eval_late_batches_total", "late_batches", "Answers of evaluators nobody waited for any more."),
+    Metric("az_eval_bad_batches_total", "bad_batches", "Answers of evaluators that were no evaluations."),
+    Metric("az_eval_wrong_leaves_total", "wrong_rows", "Leaves whose answer was no probability."),
+    Metric("az_eval_poisoned_requests_total", "poisoned", "Requests given up after that, or after deaths."),
+    Metric("az_credit_violations_total", "over_credit", "Requests beyond a session's credits."),
+    Metric("az_protocol_errors_total", "protocol_errors", "Messages of the wrong shape or place."),
+    Metric("az_undelivered_answers_total", "undelivered", "Answers whose session was gone."),
+    Metric("az_weights_refused_total", "weights_refused", "Weights that an evaluator did not take."),
+    Metric("az_faults_total", "faults", "Exceptions that ended the handling of one message; see the log."),
+    # ---- sessions, games, weights ----
+    Metric("az_clients", "sessions", "Sessions.", label="role"),
+    Metric("az_client_disconnects_total", "disconnects", "Sessions that ended.", label="reason"),
+    Metric("az_connections_cut_total", "cut", "Connections ended for what they did.", label="port"),
+    Metric("az_trainer_present", "sessions.trainer", "1 while a trainer is connected, else 0."),
+    Metric("az_games_relayed_total", "games_relayed", "Games handed to the trainer."),
+    Metric("az_games_acked_total", "games_acked", "Games that it gave a final answer to."),
+    Metric("az_model_version", "weights_version", "Version of the weights in use; -1: none yet."),
+    Metric("az_model_age_seconds", "weights_age", "Since this azserver took them into use."),
+    Metric("az_gate_promoted_total", "gate.promoted", "Weights that won the gate."),
+    Metric("az_gate_rejected_total", "gate.rejected", "Weights that lost it."),
+)
+
+
+def watched(front: Front, folder: Path) -> Watched:
+    """`folder`: the run's."""
+    return Watched(METRICS, lambda: figures(front), lambda: not_ready(front, time.monotonic()), folder)
+
+
+def figures(front: Front) -> Mapping[str, Any]:
+    """Those of STATUS, and some that only counters can be made of."""
+    counted = front.figures
+    evaluators = range(front.settings.devices)
+    return {
+        **front.status(),
+        "by_evaluator": dict.fromkeys(evaluators, 0) | counted.evals_of,
+        "batch_sizes": counted.batch_sizes,
+        "latency": {"queue": counted.queued, "device": counted.computed},
+        "sent_rows": front.leaf.queue.sent_rows,
+        "devices": front.settings.devices,
+        "disconnects": dict.fromkeys(ENDS, 0) | counted.disconnects,
+        "cut": {"leaves": front.leaf.port.door.cut, "bulk": front.bulk.port.door.cut},
+        "weights_age": time.monotonic() - counted.weights_at,
+    }
+
+
+def not_ready(front: Front, now: float) -> str:
+    """Why nobody gets an evaluation now; "" if all is well."""
+    if front.stopping:
+        return "it is stopping"
+    if not front.pool.working:
+        return "no evaluator is up"
+    queue, silent = front.leaf.queue, now - front.figures.progress_at
+    if (waiting := queue.queued_rows + queue.sent_rows) and silent > NO_PROGRESS:
+        return f"{waiting} leaves wait, and no evaluator has answered for {silent:.0f} s"
+    return ""

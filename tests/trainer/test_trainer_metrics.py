@@ -1,0 +1,49 @@
+"""What the trainer tells Prometheus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from diagnostics.alerts import NAMES
+from runtime.monitor.exposition import families
+from store.sqlite import Totals
+from trainer.figures import Figures
+from trainer.metrics import METRICS, STATUSES, watched
+
+
+def samples(figures: Figures, *, is_connected: bool = True) -> dict[str, float]:
+    """By name and label."""
+    run = SimpleNamespace(store=SimpleNamespace(totals=Totals()), folder=SimpleNamespace(path=Path("/")))
+    told = watched(figures, run, lambda: is_connected)  # type: ignore[arg-type]
+    return {
+        " ".join([sample.name, *sample.labels.values()]): sample.value
+        for family in families(METRICS, told.figures())
+        for sample in family.samples
+    }
+
+
+def test_every_alert_is_a_metric_which_is_on_while_the_alert_is() -> None:
+    figures = Figures(0.0)
+    assert {name: samples(figures)[f"az_alert {name}"] for name in NAMES} == dict.fromkeys(NAMES, 0.0)
+    figures.alerts = ["memorising: value loss 0.9 -> 0.4", "old weights: 5 behind"]
+    on = {name for name in NAMES if samples(figures)[f"az_alert {name}"]}
+    assert on == {"memorising", "old weights"}
+
+
+def test_answers_to_games_and_commits_are_counted() -> None:
+    figures = Figures(0.0)
+    figures.answered.update(["stored", "stored", "duplicate"])
+    figures.rejected = {"bad_visits": 3}
+    figures.commits.observe(0.02)
+    found = samples(figures)
+    assert [found[f"az_games_received_total {status}"] for status in STATUSES] == [2, 1, 0, 0, 0]
+    assert found["az_game_rejects_total bad_visits"] == 3
+    assert (found["az_ingest_commit_seconds_count"], found["az_ingest_commit_seconds_sum"]) == (1, 0.02)
+
+
+def test_it_is_ready_while_it_is_connected() -> None:
+    run = SimpleNamespace(store=None, folder=SimpleNamespace(path=Path("/")))
+    assert watched(Figures(0.0), run, lambda: True).not_ready() == ""  # type: ignore[arg-type]
+    assert "no session" in watched(Figures(0.0), run, lambda: False).not_ready()  # type: ignore[arg-type]
+    assert samples(Figures(0.0), is_connected=False)["az_trainer_connected"] == 0
