@@ -1,4 +1,4 @@
-"""What the README must say beside some flags, and that its folders and the picture of the rooms are true."""
+"""README and pages: what must be said beside some flags, links that lead somewhere, the map of the code."""
 
 from __future__ import annotations
 
@@ -8,32 +8,45 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+MACHINES = (ROOT / "docs" / "many_machines.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+MOST_WORDS = 600
 
 
-def paragraphs_with(words: str) -> str:
-    """Text of the section that names `words`, with its line breaks taken out."""
-    sections = [section for section in README.split("\n## ") if words in section]
-    return " ".join(" ".join(sections).split())
+def lead(page: str) -> str:
+    """A page up to its second heading, on one line and without the marks of quotations."""
+    return " ".join(page.split("\n## ")[0].replace("\n>", "\n").split())
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= MOST_WORDS
+    longest = max(len(line) for line in README.splitlines() if line.startswith("|"))
+    assert longest <= 160, "rows of tables are short"
 
 
 def test_it_says_that_no_cuda_path_has_been_run_beside_the_flag_that_asks_for_one() -> None:
-    assert "no CUDA path has been run yet" in paragraphs_with("--gpus 0,1 --listen")
+    assert "--gpus 0,1 --listen" in lead(MACHINES)
+    assert "a CUDA path that has not been run on any machine yet" in lead(MACHINES)
+    assert "the CUDA path has not been run on any machine yet" in README
 
 
 def test_it_says_who_can_do_what_beside_the_flag_that_lets_others_in() -> None:
-    text = paragraphs_with("--gpus 0,1 --listen")
-    assert "whoever reaches the ports can submit games, or act as the trainer" in text
+    said = "reaches the ports can submit games, or act as the trainer"
+    assert said in lead(MACHINES)
+    assert said.replace("the ports", "the ports of azserver") in " ".join(README.split())
 
 
-def test_it_lists_every_folder_of_code() -> None:
-    assert set(re.findall(r"^\| `(\w+)/` \|", README, re.M)) == {
-        *LINTER["root_packages"],
-        "bench",
-        "tests",
-        "docs",
-    }
+def test_every_link_of_the_pages_beside_the_code_leads_to_a_file() -> None:
+    for page in (*ROOT.glob("*.md"), ROOT / "results" / "what_was_tried.md"):
+        targets = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+        inside = [target for target in targets if "://" not in target]
+        assert [target for target in inside if not (page.parent / target).exists()] == [], page
+
+
+def test_the_map_of_the_code_lists_every_folder() -> None:
+    listed = set(re.findall(r"^\| `(\w+)` \|", ARCHITECTURE, re.M))
+    assert listed == {*LINTER["root_packages"], "bench", "tests", "docs", "results"}
 
 
 def test_the_picture_of_the_rooms_shows_the_layers_that_imports_are_checked_against() -> None:
@@ -41,4 +54,3 @@ def test_the_picture_of_the_rooms_shows_the_layers_that_imports_are_checked_agai
     drawn = [set(line.split(" · ")) for line in picture.splitlines() if "↓" not in line]
     (layers,) = (contract["layers"] for contract in LINTER["contracts"] if contract["type"] == "layers")
     assert drawn == [set(layer.split(" | ")) for layer in layers]
-    assert set(re.findall(r"^\| `(\w+)` \|", ARCHITECTURE, re.M)) == set(LINTER["root_packages"])

@@ -1,0 +1,61 @@
+"""The tutorial's game, taken from the page and put where the page says, passes the checks of every game."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from games.jit import cache_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "add_a_game.md").read_text(encoding="utf-8")
+NAME = "hex"
+CHECKS = ("tests/games/test_conformance.py", "tests/games/test_hex.py", "tests/test_protocol_page.py")
+PLAYED = "tests/test_every_combination.py"
+
+
+def block(title: str) -> str:
+    """The one block of code on the page with this title."""
+    (found,) = re.findall(rf'```\w+ title="{re.escape(title)}"\n(.*?)```', PAGE, re.S)
+    return str(found)
+
+
+def with_the_game(root: Path) -> None:
+    """Copy the code to `root` and follow the page there."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    for name in (*project["tool"]["mypy"]["packages"], "tests"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "data"))
+    shutil.copytree(ROOT / "docs", root / "docs", ignore=shutil.ignore_patterns("decisions", "images"))
+    shutil.copy(ROOT / "pyproject.toml", root)
+    for title in ("games/hex/__init__.py", "tests/games/test_hex.py"):
+        (root / title).parent.mkdir(exist_ok=True)
+        (root / title).write_text(block(title))
+    _insert(root / "games" / "names.py", "GAME_MODULES = {\n", block("games/names.py"))
+    _insert(root / "docs" / "protocol.md", r"\| `chess` 8x8 [^\n]*\n", block("docs/protocol.md"))
+
+
+def _insert(path: Path, after: str, text: str) -> None:
+    """Put `text` behind the one place that the pattern `after` matches."""
+    whole = path.read_text(encoding="utf-8")
+    (place,) = re.finditer(after, whole)
+    path.write_text(whole[: place.end()] + text + whole[place.end() :], encoding="utf-8")
+
+
+def test_the_game_of_the_page_passes_the_checks_of_every_game(tmp_path: Path) -> None:
+    with_the_game(tmp_path)
+    # A folder of its own: compiled code is kept by the contents of the sources, of which these are others.
+    environment = os.environ | {"AZ_JIT_CACHE": str(cache_folder().parent.with_name("jit-of-the-tutorial"))}
+    wanted = f"{NAME} and (puct and 1x16 and not tf1x16 or not test_a_game_is_played)"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *CHECKS, PLAYED]
+    ended = subprocess.run(
+        [*command, "-k", wanted], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stdout[-3000:]
+    (passed,) = re.findall(r"(\d+) passed", ended.stdout)
+    assert int(passed) > 25
+    assert "skipped" not in ended.stdout
