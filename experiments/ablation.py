@@ -240,16 +240,20 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _main() -> int:
-    from experiments.results import write_overview
-
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.ablation", description=__doc__)
     parser.add_argument("name")
     parser.add_argument("--minutes", type=float, help="instead of the file's")
     parser.add_argument("--seeds", type=int, nargs="+", help="instead of the file's")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--out", type=Path, default=Path("results"))
-    options = parser.parse_args()
+    return parser.parse_args(argv)
+
+
+def _main() -> int:
+    from experiments.results import write_overview
+
+    options = parse()
     ablation = load(options.name)
     minutes = ablation.minutes if options.minutes is None else options.minutes
     if minutes <= 0:

@@ -1,0 +1,98 @@
+"""Commands that the documentation shows, as they stand on its pages."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = (
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+)
+PROGRAMS = ("make", "azrun", "azserver", "azclient", "azplay", "python")
+"""Those that are ours. Others (cp, docker, ...) are somebody else's to check."""
+SYSTEM = ("sudo", "docker", "kubectl", "sbatch", "journalctl", "systemctl", "pip", "source")
+_FENCE = re.compile(r"^( *)```(\w*)")
+_PROMPT = re.compile(r"^(?:[A-Z]?\$) ")
+_COMMENT = re.compile(r"(?:^|\s{2,})#.*$")
+_GRAMMAR = re.compile(r"\[-|\[[A-Z]|\.\.\.|\bRUN\||\|WEIGHTS")
+"""Marks a line that says how a command is formed, such as `azplay games RUN list [--newest N]`."""
+
+
+class Shown(NamedTuple):
+    """A command on a page."""
+
+    page: str
+    text: str
+
+    @property
+    def words(self) -> list[str]:
+        """Of the command itself: no pipe before it, no redirection behind it, no path before the program."""
+        last = re.split(r"\s\|\s(?=\S*(?:az|python))", self.text)[-1]
+        words = shlex.split(re.split(r"\s[<>]\s|\s&$", last)[0])
+        words[0] = words[0].rpartition("/")[2]
+        return words
+
+    @property
+    def is_grammar(self) -> bool:
+        return bool(_GRAMMAR.search(self.text))
+
+
+def blocks(page: str) -> Iterator[tuple[str, list[str]]]:
+    """(language, lines) of each block of code; indented ones have no language."""
+    lines = iter([*page.splitlines(), ""])
+    before, indented = "", []
+    for line in lines:
+        if fence := _FENCE.match(line):
+            inside: list[str] = []
+            for one in lines:
+                if one.strip() == "```":
+                    break
+                inside.append(one)
+            yield fence[2], inside
+        elif line.startswith("    ") and (indented or not before.strip()):
+            indented.append(line[4:])
+        elif indented:
+            yield "", indented
+            indented = []
+        before = line
+
+
+def shown(path: Path) -> list[Shown]:
+    """All commands of ours in blocks of code of the page at `path`."""
+    found = []
+    for language, lines in blocks(path.read_text(encoding="utf-8")):
+        if language in ("", "sh", "console"):
+            for line in _joined(lines):
+                text = _COMMENT.sub("", _PROMPT.sub("", line)).strip()
+                if _is_ours(text):
+                    found.append(Shown(path.name, text))
+    return found
+
+
+def named(path: Path) -> list[Shown]:
+    """All commands of ours between single backticks in the text of the page at `path`, whole or not."""
+    text = re.sub(r"^ *```.*?^ *```", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    spans = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text)
+    return [Shown(path.name, span) for span in spans if _is_ours(span) and " " in span]
+
+
+def titled(path: Path) -> dict[str, str]:
+    """The files that a page shows, by the titles of their blocks."""
+    found = re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```', path.read_text(encoding="utf-8"), re.M | re.S)
+    return dict(found)
+
+
+def _joined(lines: list[str]) -> list[str]:
+    """Lines that end with a backslash go on with the next."""
+    return re.sub(r"\\\n\s*", " ", "\n".join(lines)).splitlines()
+
+
+def _is_ours(text: str) -> bool:
+    last = re.split(r"\s\|\s(?=\S*(?:az|python))", text)[-1]
+    first = last.split(" ")[0].rpartition("/")[2]
+    return first in PROGRAMS

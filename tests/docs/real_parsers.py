@@ -1,0 +1,128 @@
+"""Commands of the documentation through the parsers of the real programs, without running them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from doc_commands import ROOT
+
+import bench.__main__
+import client.main
+import commands.azplay
+import commands.azrun
+import experiments.__main__
+import experiments.ablation
+import server.main
+import trainer.__main__
+
+MAINS: dict[str, Callable[[], int]] = {
+    "azrun": commands.azrun._main,
+    "azserver": server.main._main,
+    "azclient": lambda: client.main._main(None),
+    "azplay": commands.azplay._main,
+    "trainer": trainer.__main__._main,
+}
+FILES = {"--server-config": "azserver", "--trainer-config": "trainer", "--client-config": "azclient"}
+"""Flags of azrun that name a file, and the program that reads it."""
+
+
+def check(words: Sequence[str]) -> None:
+    """AssertionError, or the program's own, unless the program takes these words."""
+    program, *arguments = words
+    if program == "make":
+        check_make(arguments)
+    elif program == "python":
+        check_module(arguments)
+    else:
+        settings_in_force(program, arguments)
+        for flag, reader in FILES.items():
+            if flag in arguments:
+                settings_in_force(reader, ["--config", arguments[arguments.index(flag) + 1]])
+
+
+def settings_in_force(program: str, arguments: Sequence[str]) -> str:
+    """What `--print-config` prints: every flag, file and value was read by the program itself."""
+    printed = io.StringIO()
+    before, sys.argv = sys.argv, [program, *arguments, "--print-config"]
+    needs_server = program == "azclient" and "--server" not in arguments
+    sys.argv += ["--server", "A"] if needs_server else []
+    try:
+        with (
+            contextlib.redirect_stdout(printed),
+            without_our_variables(),
+            pytest.raises(SystemExit) as ended,
+        ):
+            MAINS[program]()
+    finally:
+        sys.argv = before
+    assert ended.value.code == 0, f"{shlex.join([program, *arguments])}: exit status {ended.value.code}"
+    return printed.getvalue()
+
+
+def check_module(arguments: Sequence[str]) -> None:
+    """`python -m MODULE ...` or `python FILE`."""
+    assert arguments[0] == "-m", f"python {shlex.join(arguments)}: no module"
+    module, *rest = arguments[1:]
+    if module == "trainer":
+        settings_in_force("trainer", rest)
+    elif module == "experiments":
+        experiments.recipe.load(experiments.__main__.parse(list(rest)).name)
+    elif module == "experiments.ablation":
+        experiments.ablation.load(experiments.ablation.parse(list(rest)).name)
+    elif module == "bench":
+        assert set(rest) <= {*bench.__main__.BENCHMARKS, "all"}, f"bench {rest}"
+    elif module == "pytest":
+        missing = [one for one in rest if "/" in one and not (ROOT / one.partition("::")[0]).exists()]
+        assert missing == []
+    else:
+        assert importlib.util.find_spec(module) is not None, f"there is no module {module}"
+
+
+def check_make(arguments: Sequence[str]) -> None:
+    """The target exists, and the programs that its recipe calls take what it gives them."""
+    # Old: nothing is to be installed first. -n: nothing is run.
+    command = ["make", "-n", "-o", ".venv/.installed", *arguments]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr
+    for line in re.sub(r"\\\n\s*", " ", made.stdout).splitlines():
+        words = [word for word in shlex.split(line, comments=True) if not re.match(r"[A-Z_0-9]+=", word)]
+        program = words[0].rpartition("/")[2] if words else ""
+        if program in (*MAINS, "python"):
+            check([program, *words[1:]])
+
+
+@contextlib.contextmanager
+def without_our_variables() -> Iterator[None]:
+    """No AZ_ variable of whoever runs the tests is in force."""
+    ours = {name: os.environ.pop(name) for name in [*os.environ] if name.startswith("AZ_")}
+    try:
+        yield
+    finally:
+        os.environ.update(ours)
+
+
+def known_flags(settings_page: str) -> set[str]:
+    """Every flag that one of our programs takes."""
+    flags = set(re.findall(r"`(--[\w.-]+)`", settings_page)) | {"--config", "--print-config", "--help"}
+    for parse in (experiments.__main__.parse, experiments.ablation.parse):
+        with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
+            parse(["--help"])
+        flags |= set(re.findall(r"--[\w-]+", text.getvalue()))
+    return flags
+
+
+def write_titled(files: dict[str, str], folder: Path) -> None:
+    """Put the files that a page shows into `folder`, if they are a reader's own."""
+    for name, content in files.items():
+        if "/" not in name:
+            (folder / name).write_text(content, encoding="utf-8")
