@@ -3,7 +3,6 @@
 One process per game in progress, kept for the next game. An engine that fails (dies, does not answer, plays
 an illegal move) loses its game. Its process is killed, and the next game gets a new one.
 """
-# ruff: noqa: ARG002
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import shlex
 import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from evaluation.match.player import Choice, Clock, PlayerFailed, PlayerResigned, Seat
@@ -80,6 +79,15 @@ def parse_spec(kind: str, text: str, example: str) -> EngineSpec:
     )
 
 
+class EngineGame(NamedTuple):
+    """A game that an engine takes part in."""
+
+    number: int
+    """Of the player's games, from 1."""
+    seed: int
+    """For an engine that can be told one."""
+
+
 class Connection(Protocol):
     """One engine process. Raises EngineError, OSError or ValueError when it fails."""
 
@@ -87,8 +95,8 @@ class Connection(Protocol):
         """Say hello, set the options, wait until the engine is ready."""
         ...
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None, game_id: int) -> Choice:
-        """The engine's move. A new `game_id` is a new game. PlayerResigned if it gives up."""
+    async def choose(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> Choice:
+        """The engine's move in `game`. PlayerResigned if it gives up."""
         ...
 
     async def quit(self) -> None:
@@ -131,7 +139,7 @@ class EnginePlayer:
         """A seat with an engine of its own. Raises PlayerFailed if none starts."""
         self._games += 1
         connection = self._idle.pop() if self._idle else await self._start()
-        return EngineSeat(self, connection, self._games)
+        return EngineSeat(self, connection, EngineGame(self._games, seed))
 
     async def prepare(self) -> None:
         """Start one engine ahead of the games. Fatal(CONFIG) if it speaks otherwise or refuses an option."""
@@ -163,10 +171,10 @@ class EnginePlayer:
 class EngineSeat:
     """One game with one engine process."""
 
-    def __init__(self, player: EnginePlayer, connection: Connection, game_id: int) -> None:
+    def __init__(self, player: EnginePlayer, connection: Connection, game: EngineGame) -> None:
         self._player = player
         self._connection: Connection | None = connection
-        self._game_id = game_id
+        self._game = game
 
     async def choose(self, game_history: GameHistory, clock: Clock | None = None) -> Choice:
         if self._connection is None:
@@ -174,7 +182,7 @@ class EngineSeat:
         patience = self._patience(clock)
         try:
             async with asyncio.timeout(patience):
-                return await self._connection.choose(game_history, clock, self._game_id)
+                return await self._connection.choose(game_history, clock, self._game)
         except PlayerResigned:
             raise
         except asyncio.CancelledError:

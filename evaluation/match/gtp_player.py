@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from engine.gtp.board import rules_of, stones_of
 from engine.gtp.rule_names import as_json
-from evaluation.match.engine_player import EngineError, EngineSpec, begun
+from evaluation.match.engine_player import EngineError, EngineGame, EngineSpec, begun
 from evaluation.match.line_process import LineProcess
 from evaluation.match.player import Choice, Clock, PlayerResigned
 from games.game_history import GameHistory
 from runtime.exits import Exit, Fatal
 
 EXAMPLE = "'gtp:gnugo --mode gtp?level=1' (Debian: apt-get install gnugo)"
+SEEDS = 2**31
+"""gnugo takes smaller numbers only."""
 COLOURS = ("black", "white")
 RULES = "kata-set-rules"
+SEED = "set_random_seed"
+"""Of gnugo. Without it engines that start in the same second all play the same game."""
 
 
 async def connect(spec: EngineSpec) -> GtpConnection:
@@ -36,8 +40,9 @@ class GtpConnection:
     def __init__(self, spec: EngineSpec, process: LineProcess) -> None:
         self._spec = spec
         self._process = process
-        self._game_id = 0
-        self._knows_rules = False
+        self._game: EngineGame | None = None
+        self._knows: set[str] = set()
+        """Commands beyond those that every engine has."""
         self._played: list[int] = []
         """Actions on the engine's board."""
 
@@ -45,7 +50,9 @@ class GtpConnection:
         """See that it is a GTP engine, and send the options."""
         if await self.command("protocol_version") != "2":
             raise EngineError("it does not speak version 2 of GTP")
-        self._knows_rules = await self.command(f"known_command {RULES}") == "true"
+        for name in (RULES, SEED):
+            if await self.command(f"known_command {name}") == "true":
+                self._knows.add(name)
         for name, value in self._spec.options.items():
             await self.command(f"{name} {value}".strip())
 
@@ -63,10 +70,10 @@ class GtpConnection:
             raise EngineError(f"refuses {text!r}: {lines[0]}")
         return "\n".join(lines)
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None, game_id: int) -> Choice:
-        if game_id != self._game_id:
-            self._game_id = game_id
-            await self._begin_game(game_history, clock)
+    async def choose(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> Choice:
+        if game != self._game:
+            self._game = game
+            await self._begin_game(game_history, clock, game.seed)
         await self._follow(game_history)
         side = game_history.side_to_move
         if clock is not None:
@@ -78,12 +85,14 @@ class GtpConnection:
         self._played.append(action)
         return Choice(action)
 
-    async def _begin_game(self, game_history: GameHistory, clock: Clock | None) -> None:
+    async def _begin_game(self, game_history: GameHistory, clock: Clock | None, seed: int) -> None:
         rules = rules_of(game_history.game)
         await self.command(f"boardsize {rules.size}")
         await self.command("clear_board")
         await self.command(f"komi {rules.komi:g}")
-        if self._knows_rules:
+        if SEED in self._knows:
+            await self.command(f"{SEED} {seed % SEEDS}")
+        if RULES in self._knows:
             await self.command(f"{RULES} {as_json(rules)}")
         for colour, vertices in zip(
             COLOURS, stones_of(game_history.game, game_history.states[0]), strict=True

@@ -8,7 +8,7 @@ import contextlib
 import chess
 import chess.engine
 
-from evaluation.match.engine_player import USUAL_NODES, EngineError, EngineSpec, begun
+from evaluation.match.engine_player import USUAL_NODES, EngineError, EngineGame, EngineSpec, begun
 from evaluation.match.player import Choice, Clock
 from games.game_history import GameHistory
 
@@ -45,13 +45,11 @@ class UciConnection:
         except chess.engine.EngineError as error:
             raise EngineError(str(error)) from error
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None, game_id: int) -> Choice:
+    async def choose(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> Choice:
         board = board_of(game_history)
         wanted = chess.engine.INFO_SCORE | chess.engine.INFO_BASIC
         try:
-            played = await self._protocol.play(
-                board, self._limit(clock, board.turn), game=game_id, info=wanted
-            )
+            played = await self._protocol.play(board, self._limit(clock, board.turn), game=game, info=wanted)
         except chess.engine.EngineError as error:
             raise EngineError(str(error)) from error
         if played.move is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from evaluation.match.engine_player import USUAL_NODES, EngineError, EngineSpec, begun
+from evaluation.match.engine_player import USUAL_NODES, EngineError, EngineGame, EngineSpec, begun
 from evaluation.match.line_process import LineProcess
 from evaluation.match.player import Choice, Clock, PlayerResigned
 from games.game_history import GameHistory
@@ -30,7 +30,7 @@ class UsiConnection:
     def __init__(self, spec: EngineSpec, process: LineProcess) -> None:
         self._spec = spec
         self._process = process
-        self._game_id = 0
+        self._game: EngineGame | None = None
 
     async def begin(self) -> None:
         await self._process.send("usi")
@@ -49,9 +49,9 @@ class UsiConnection:
         while await self._process.line() != "readyok":
             pass
 
-    async def choose(self, game_history: GameHistory, clock: Clock | None, game_id: int) -> Choice:
-        if game_id != self._game_id:
-            self._game_id = game_id
+    async def choose(self, game_history: GameHistory, clock: Clock | None, game: EngineGame) -> Choice:
+        if game != self._game:
+            self._game = game
             await self._process.send("usinewgame")
             await self._be_ready()
         start = f"sfen {game_history.start}" if game_history.start else "startpos"

@@ -28,21 +28,24 @@ def misbehave(protocol: str, mode: str) -> None:
 
 
 def gtp(mode: str, after: int) -> None:
-    stones, moves, size = set(), 0, 19
+    stones, moves, size, seeds = set(), 0, 19, []
     for line in sys.stdin:
         words, text, failed = line.split(), "", False
         if words[0] == "protocol_version":
             text = "2"
         elif words[0] == "known_command":
-            text = "false"
+            text = str(words[1] == "set_random_seed").lower()
+        elif words[0] == "set_random_seed" and int(words[1]) < 2**31:
+            seeds.append(words[1])
         elif words[0] == "boardsize":
             size, stones = int(words[1]), set()
         elif words[0] == "clear_board":
-            stones = set()
+            stones, seeds = set(), []
         elif words[0] == "play":
             stones.add(words[2])
         elif words[0] == "genmove":
             moves += 1
+            assert len(seeds) == 1, "each game has its seed"
             if mode != "good" and moves > after:
                 misbehave("gtp", mode)
                 continue
