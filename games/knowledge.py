@@ -199,6 +199,39 @@ class Matches:
     odds: Odds | None = None
 
 
+class Spot(NamedTuple):
+    """A place on the picture of a board that a person can click; a rectangle, in the picture's units."""
+
+    name: str
+    """For people and screen readers: `e4`, `column 3`."""
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Clicks:
+    """How a person plays on the picture that `Knowledge.svg` draws."""
+
+    width: float
+    """Of the picture's view box, like `height`; its upper left corner is (0, 0)."""
+    height: float
+    spots: tuple[Spot, ...]
+    clicked: Callable[[State, int], tuple[str, ...]]
+    """(state, a legal action) -> the names of the spots to click, in order; () for an action that belongs to
+    no place (a pass). Actions with the same clicks (a promotion or none) are told apart by their text."""
+
+
+def grid(names: Sequence[Sequence[str]], left: float, top: float, step: float) -> tuple[Spot, ...]:
+    """Square spots side by side, from rows of names, the uppermost first."""
+    return tuple(
+        Spot(name, left + col * step, top + row * step, step, step)
+        for row, line in enumerate(names)
+        for col, name in enumerate(line)
+    )
+
+
 @dataclass(frozen=True)
 class Knowledge:
     """Everything about a game that no worker needs."""
@@ -215,7 +248,10 @@ class Knowledge:
     read_start: Callable[[str], str] = str.strip
     """Turns a start position in an openings file into the game's notation."""
     svg: Callable[[State, str], bytes] | None = None
-    """(state, the move that led to it) -> picture of a board. None: the terminal's drawing is shown."""
+    """(state, the move that led to it, "" at the start) -> picture of a board. None: the terminal's drawing
+    is shown."""
+    clicks: Clicks | None = None
+    """Where to click on that picture. None: moves are chosen by their text."""
     pgn: PgnWriter | None = None
     """In the form that programs for the game read: PGN for chess, CSA for shogi. None: there is none."""
     between_games: str = ""

@@ -47,6 +47,7 @@ KNOWLEDGE = Knowledge(
     counted_openings=MOST_PLAYED,
     read_start=_without_operations,
     svg=pictures.svg,
+    clicks=pictures.CLICKS,
     pgn=pictures.pgn,
     solution=SOLUTION,
     matches=Matches(

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from games.chess.fen import state_to_fen
+from games.chess.fen import SQUARES, state_to_fen
+from games.chess.notation import action_to_uci
+from games.knowledge import Clicks, grid
 from games.spec import State
 
 PICTURE_SIZE = 230
 """Pixels."""
 PGN_COLUMNS = 80
+SQUARE, MARGIN = 45, 15
+"""Of a square and of the margin with the coordinates, in python-chess's own units."""
 
 
 def svg(state: State, move: str) -> bytes:
-    """A board as the position stands; `move` (UCI) led to it and is marked."""
+    """A board as the position stands; `move` (UCI, "" at the start) led to it and is marked."""
     import chess
     import chess.svg
 
-    board, last = chess.Board(state_to_fen(state)), chess.Move.from_uci(move)
+    board, last = chess.Board(state_to_fen(state)), chess.Move.from_uci(move) if move else None
     return str(chess.svg.board(board, size=PICTURE_SIZE, lastmove=last)).encode()
 
 
@@ -36,3 +40,14 @@ def pgn(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], e
     if ending:
         node.comment = ending
     return tree.accept(chess.pgn.StringExporter(columns=PGN_COLUMNS))
+
+
+def _clicked(state: State, action: int) -> tuple[str, ...]:
+    """The square that the piece leaves, and the one that it goes to."""
+    move = action_to_uci(state, action)
+    return move[:2], move[2:4]
+
+
+_SIZE = 8 * SQUARE + 2 * MARGIN
+_RANKS = [SQUARES[8 * rank : 8 * rank + 8] for rank in reversed(range(8))]
+CLICKS = Clicks(_SIZE, _SIZE, grid(_RANKS, MARGIN, MARGIN, SQUARE), _clicked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from games.connect_four import GAME
+from games.connect_four import GAME, pictures
 from games.connect_four.truth import SOLUTION
 from games.knowledge import Knowledge, Matches
 from games.windows import window_heuristic
@@ -22,6 +22,8 @@ KNOWLEDGE = Knowledge(
         "alphabeta:4": 1056,
         "alphabeta:6": 1114,
     },
+    svg=pictures.svg,
+    clicks=pictures.CLICKS,
     solution=SOLUTION,
     matches=Matches(opponents=("alphabeta:5", "rollouts:1000"), opening_plies=2),
 )

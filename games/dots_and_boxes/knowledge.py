@@ -146,5 +146,6 @@ def knowledge_of_size(rows: int, cols: int) -> Knowledge:
         anchors=ANCHORS if game is GAME else {},
         heuristic=_heuristic(game),
         svg=partial(pictures.svg, truth.text),
+        clicks=pictures.clicks(truth.text),
         solution=solution if truth.board.edges <= MOST_EDGES else None,
     )

@@ -102,7 +102,11 @@ class Text:
 
     def move_of(self, _state: State, action: int) -> str:
         """An edge as its two dots."""
-        y, x = self.board.edge_points[action]
+        return self.edge_name(action)
+
+    def edge_name(self, edge: int) -> str:
+        """The same in any position."""
+        y, x = self.board.edge_points[edge]
         ends = ((y, x - 1), (y, x + 1)) if x % 2 else ((y - 1, x), (y + 1, x))
         return "".join(f"{LETTERS[column // 2]}{row // 2 + 1}" for row, column in ends)
 

@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from games.dots_and_boxes.board import SIDES
+from games.dots_and_boxes.board import SIDES, Board
 from games.dots_and_boxes.notation import LETTERS, Text
+from games.knowledge import Clicks, Spot
 from games.spec import State
 
 STEP, EDGE, DOT = 40, 4, 5
 """Pixels: from dot to dot, width of an edge, radius of a dot."""
+REACH = 16
+"""How wide an edge is to a click."""
 COLOURS = ("#7aa6d9", "#e0a060")
 """Of the first and of the second player's boxes."""
 LAST = "#c03030"
 """The last edge."""
 
 
+def _size(board: Board) -> tuple[int, int]:
+    """(width, height) of the picture, pixels."""
+    return STEP * (board.cols + 1), STEP * (board.rows + 1)
+
+
+def _place(board: Board, y: int, x: int) -> tuple[float, float]:
+    """Pixels (x, y) of a point, the first row below."""
+    return STEP * (x + 1) / 2, _size(board)[1] - STEP * (y + 1) / 2
+
+
+def clicks(text: Text) -> Clicks:
+    """Each edge is clicked around its middle."""
+    board, spots = text.board, []
+    for edge, (y, x) in enumerate(board.edge_points):
+        (middle_x, middle_y), lies = _place(board, y, x), x % 2 == 1
+        wide, high = (STEP - REACH, REACH) if lies else (REACH, STEP - REACH)
+        spots.append(Spot(_name(text, edge), middle_x - wide / 2, middle_y - high / 2, wide, high))
+    return Clicks(*_size(board), tuple(spots), lambda _state, action: (_name(text, action),))
+
+
+def _name(text: Text, edge: int) -> str:
+    return f"edge {text.edge_name(edge)}"
+
+
 def svg(text: Text, state: State, move: str) -> bytes:
     """The position; `move`, in the game's notation, led to it and is marked."""
     board = text.board
     drawn, first, second, _ = text.parts(state)
-    height, width = (STEP * (count + 1) for count in (board.rows, board.cols))
+    width, height = _size(board)
 
     def at(y: int, x: int) -> tuple[float, float]:
-        """Pixels (x, y) of a point, the first row below."""
-        return STEP * (x + 1) / 2, height - STEP * (y + 1) / 2
+        return _place(board, y, x)
 
     parts = []
     for (y, x), box in board.box_at.items():
@@ -34,7 +60,7 @@ def svg(text: Text, state: State, move: str) -> bytes:
     for (y, x), edge in board.edge_at.items():
         if drawn >> edge & 1:
             (x1, y1), (x2, y2) = (at(y, x - 1), at(y, x + 1)) if x % 2 else (at(y - 1, x), at(y + 1, x))
-            colour = LAST if text.move_of(state, edge) == move else "#202020"
+            colour = LAST if text.edge_name(edge) == move else "#202020"
             place = f'x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"'
             parts.append(f'<line {place} stroke="{colour}" stroke-width="{EDGE}"/>')
     for row in range(board.rows + 1):

@@ -25,6 +25,7 @@ def knowledge_of_rules(rules: GoRules) -> Knowledge:
     return Knowledge(
         heuristic=Heuristic(**{name: getattr(found, name) for name in names}, sees_reply=False),
         svg=partial(pictures.svg, text),
+        clicks=pictures.clicks(rules.size),
         pgn=sgf_writer(rules),
         solution=solution_of(rules, text),
     )

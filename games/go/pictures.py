@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from games.go.notation import Text
-from games.go.vertices import vertex_of
+from games.go.vertices import PASS, vertex_of
+from games.knowledge import Clicks, grid
 from games.spec import State
 
 STEP, MARGIN = 24, 20
@@ -36,3 +37,15 @@ def svg(text: Text, state: State, move: str) -> bytes:
                 parts.append(f'<circle {place} r="{STEP // 5}" fill="{LAST}"/>')
     frame = f'width="{width}" height="{width}" viewBox="0 0 {width} {width}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {frame}>{"".join(parts)}</svg>'.encode()
+
+
+def clicks(size: int) -> Clicks:
+    """Each point is clicked around it; a pass belongs to no point."""
+    rows = [[vertex_of(size, row * size + col) for col in range(size)] for row in reversed(range(size))]
+    width, corner = STEP * (size - 1) + 2 * MARGIN, MARGIN - STEP / 2
+
+    def clicked(_state: State, action: int) -> tuple[str, ...]:
+        vertex = vertex_of(size, action)
+        return () if vertex == PASS else (vertex,)
+
+    return Clicks(width, width, grid(rows, corner, corner, STEP), clicked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from games.knowledge import Heuristic, Knowledge, Matches
-from games.shogi import heuristic, records
+from games.shogi import heuristic, pictures, records
 from games.shogi.ends import END_REASONS, MATE
 from games.shogi.openings import BOOK
 
@@ -16,6 +16,8 @@ KNOWLEDGE = Knowledge(
         sees_reply=False,
     ),
     book=BOOK,
+    svg=pictures.svg,
+    clicks=pictures.CLICKS,
     pgn=records.csa,
     between_games=records.BETWEEN_GAMES,
     matches=Matches(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from games.knowledge import Check, Knowledge, Known, Row, Say, Solution
 from games.spec import State
-from games.tic_tac_toe import GAME
+from games.tic_tac_toe import GAME, pictures
 from games.tic_tac_toe.tree import key_of, solve
 from games.windows import window_heuristic
 
@@ -38,5 +38,7 @@ def _checks(_file: Path | None, _say: Say) -> Iterator[Check]:
 KNOWLEDGE = Knowledge(
     heuristic=window_heuristic(GAME, 3),
     anchors={"random": 0, "rollouts:5": 134, "greedy": 420, "rollouts:50": 489, "alphabeta:9": 571},
+    svg=pictures.svg,
+    clicks=pictures.CLICKS,
     solution=Solution(covers="all positions", probe=_probe, rows=_rows, checks=_checks, groups=(GROUP,)),
 )

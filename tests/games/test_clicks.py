@@ -1,0 +1,106 @@
+"""Where a person clicks on the picture of a board."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from every_game import EVERY_GAME
+
+from games import get_game
+from games.game_history import GameHistory, replay
+from games.knowledge import Clicks, Spot, knowledge_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def clicks_of(name: str) -> Clicks:
+    found = knowledge_of(get_game(name)).clicks
+    assert found is not None
+    return found
+
+
+def drawn(name: str, moves: list[str]) -> ElementTree.Element:
+    svg = knowledge_of(get_game(name)).svg
+    assert svg is not None
+    state = replay(get_game(name), "", moves).state
+    return ElementTree.fromstring(svg(state, moves[-1] if moves else ""))
+
+
+@pytest.mark.parametrize("name", EVERY_GAME)
+def test_every_legal_action_is_clicked_on_spots_of_the_picture_or_has_none(name: str) -> None:
+    game, clicks = get_game(name), clicks_of(name)
+    spots, rng, going = {spot.name for spot in clicks.spots}, np.random.default_rng(1), GameHistory(game)
+    assert len(spots) == len(clicks.spots)
+    for _ in range(60):
+        texts: dict[tuple[str, ...], set[str]] = {}
+        for action in (actions := going.legal_actions().tolist()):
+            clicked = clicks.clicked(going.state, action)
+            assert spots.issuperset(clicked)
+            texts.setdefault(clicked, set()).add(game.notation.action_to_text(going.state, action))
+        assert sum(map(len, texts.values())) == len(actions)
+        going.play(int(rng.choice(actions)))
+        if going.end_reason() is not None:
+            break
+
+
+@pytest.mark.parametrize("name", EVERY_GAME)
+def test_spots_lie_inside_the_picture_and_do_not_overlap(name: str) -> None:
+    clicks = clicks_of(name)
+    root = drawn(name, [])
+    assert root.get("viewBox") == f"0 0 {clicks.width:g} {clicks.height:g}"
+    for at, spot in enumerate(clicks.spots):
+        assert spot.x >= 0
+        assert spot.y >= 0
+        assert spot.x + spot.width <= clicks.width
+        assert spot.y + spot.height <= clicks.height
+        assert not any(overlap(spot, other) for other in clicks.spots[at + 1 :])
+
+
+def overlap(one: Spot, other: Spot) -> bool:
+    apart_x = one.x + one.width <= other.x or other.x + other.width <= one.x
+    apart_y = one.y + one.height <= other.y or other.y + other.height <= one.y
+    return not (apart_x or apart_y)
+
+
+def test_the_spots_of_chess_are_the_squares_that_python_chess_draws() -> None:
+    squares = {
+        rect.get("class", "").split()[-1]: (float(rect.get("x", 0)), float(rect.get("y", 0)))
+        for rect in drawn("chess", []).iter(f"{SVG}rect")
+        if rect.get("class", "").startswith("square")
+    }
+    assert squares == {spot.name: (spot.x, spot.y) for spot in clicks_of("chess").spots}
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "action", "clicked"),
+    [
+        ("chess", ["e2e4"], "e7e5", ("e7", "e5")),
+        ("shogi", ["7g7f", "3c3d", "8h2b+", "3a2b"], "B*5e", ("Black's B in hand", "5e")),
+        ("go_9x9", [], "pass", ()),
+        ("go_9x9", [], "J9", ("J9",)),
+        ("connect_four", ["4"], "3", ("column 3",)),
+        ("dots_and_boxes", [], "a1b1", ("edge a1b1",)),
+        ("tic_tac_toe", [], "5", ("cell 5",)),
+    ],
+)
+def test_moves_are_clicked_as_people_expect(
+    name: str, moves: list[str], action: str, clicked: tuple[str, ...]
+) -> None:
+    game = get_game(name)
+    state = replay(game, "", moves).state
+    assert clicks_of(name).clicked(state, game.notation.action_from_text(state, action)) == clicked
+
+
+def test_connect_four_marks_the_stone_that_fell_last() -> None:
+    marked = [c.get("cy") for c in drawn("connect_four", ["4", "4"]).iter(f"{SVG}circle") if c.get("stroke")]
+    assert marked == [str(8 + 44 * 4 + 22)]
+
+
+def test_shogi_draws_pieces_in_hand_with_their_number() -> None:
+    moves = ["7g7f", "3c3d", "8h2b+", "3a2b"]
+    texts = [text.text for text in drawn("shogi", moves).iter(f"{SVG}text")]
+    assert texts.count("B") == 2
+    assert texts.count("1") == 3  # the file, and a count in each hand
+    assert len(list(drawn("shogi", moves).iter(f"{SVG}polygon"))) == 40
