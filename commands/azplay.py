@@ -19,6 +19,7 @@ COMMANDS = {
     "openings": ("evaluation.rating.openings", "common human openings in self-play over training"),
     "games": ("report.games.command", "list, show, export, verify and count a run's games"),
     "report": ("report.command", "one page on how a run is going, with alerts"),
+    "web": ("web.command", "the runs of a folder as pages in a browser: watch, look at games, play"),
     "truth": ("evaluation.truth.command", "errors against positions whose result is known"),
     "mistakes": ("evaluation.truth.mistakes_command", "results that a run's own games throw away"),
     "export": ("engine.onnx_command", "a network as an ONNX model for other programs"),

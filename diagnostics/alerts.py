@@ -50,14 +50,85 @@ NAMES = (
 
 
 @dataclass(frozen=True)
+class Advice:
+    """What an alert of some name means."""
+
+    cause: str
+    """The likely one."""
+    change: str
+    """What to do about it."""
+
+
+ADVICE = {
+    "draw collapse": Advice(
+        "the network learns that everything is drawn, so nobody tries to win; it seldom recovers by itself",
+        "first look for a bug in values or rules; then fewer steps a game (--samples.per-position), "
+        "--self-play.search.fpu reduction, a longer --self-play.moves.temperature-plies, a lower "
+        "--optimizer.lr; do not raise the simulations before less than 70 % are draws; or go back to a "
+        "checkpoint from before it",
+    ),
+    "value says draw": Advice(
+        "calling every position a draw is nearly always right, so results teach little",
+        "more decisive games first: varied openings (--self-play.opening.random-share), "
+        "--loss.capped-value-weight 0.1, a share of won endgames (--self-play.start.generator)",
+    ),
+    "search without effect": Advice(
+        "too few simulations for so many moves, or unvisited moves count as lost, so the search follows the "
+        "network, and the network learns what it knows already",
+        "more --self-play.search.simulations or --self-play.search.selection gumbel; "
+        "--self-play.search.fpu reduction (an absolute one must fit values in -1..1); more "
+        "--self-play.noise.root-noise",
+    ),
+    "repetitions": Advice(
+        "neither side makes progress, and moving to and fro looks as good as anything else",
+        "a longer --self-play.moves.temperature-plies, more --self-play.noise.root-noise",
+    ),
+    "short draws": Advice(
+        "games end as draws before anything has happened",
+        "as for draw collapse; many different openings help most",
+    ),
+    "games cut off": Advice(
+        "won positions are not converted; each such game labels very many positions as draws",
+        "--loss.capped-value-weight 0.1 (trainer), so that they say little about values; a smaller "
+        "--self-play.max-plies while the network is weak, so that they fill less of the window",
+    ),
+    "values too sure": Advice(
+        "the value head has memorised results: too many steps on too few games, or too high a rate",
+        "a smaller --samples.per-position, a larger --window.positions, a lower --optimizer.lr",
+    ),
+    "old weights": Advice(
+        "players do not get new weights, or weights come faster than games end",
+        "look for refused or undelivered weights in the logs of server and clients; else a larger "
+        "--publishing.steps",
+    ),
+    "memorising": Advice(
+        "the network has memorised the games in the window; new games will surprise it",
+        "a smaller --samples.per-position (1 to 2), a larger --window.positions, or a smaller network",
+    ),
+}
+"""By the name of the alert."""
+
+
+def advice_on(name: str) -> Advice | None:
+    """Advice on the alert called `name`; None for a name of another version."""
+    return ADVICE.get(name)
+
+
+@dataclass(frozen=True)
 class Alert:
     """A sign that something is wrong."""
 
     name: str
     seen: str
     """With numbers."""
-    cause: str
-    change: str
+
+    @property
+    def cause(self) -> str:
+        return ADVICE[self.name].cause
+
+    @property
+    def change(self) -> str:
+        return ADVICE[self.name].change
 
     def __post_init__(self) -> None:
         assert self.name in NAMES, self.name
@@ -120,11 +191,6 @@ def _draw_collapse(signs: Signs) -> Alert | None:
     return Alert(
         "draw collapse",
         f"{draws} draws in the last {IN_A_ROW} stretches (least so far {least:.0%}; limit {DRAWS:.0%})",
-        "the network learns that everything is drawn, so nobody tries to win; it seldom recovers by itself",
-        "first look for a bug in values or rules; then fewer steps a game (--samples.per-position), "
-        "--self-play.search.fpu reduction, a longer --self-play.moves.temperature-plies, a lower "
-        "--optimizer.lr; do not raise the simulations before less than 70 % are draws; or go back to a "
-        "checkpoint from before it",
     )
 
 
@@ -137,9 +203,6 @@ def _says_draw(signs: Signs) -> Alert | None:
     return Alert(
         "value says draw",
         f"value loss {max(losses):.2f} (limit {DRAWN_LOSS}; a guess: 1.10), {newest.draw_share:.0%} draws",
-        "calling every position a draw is nearly always right, so results teach little",
-        "more decisive games first: varied openings (--self-play.opening.random-share), "
-        "--loss.capped-value-weight 0.1, a share of won endgames (--self-play.start.generator)",
     )
 
 
@@ -154,11 +217,6 @@ def _no_effect(signs: Signs) -> Alert | None:
         "search without effect",
         f"KL of visits and priors {kls} nats in the last {IN_A_ROW} stretches (limit {NO_EFFECT}); "
         f"{moves:.1f} moves with visits, another first choice than the network's in {differs:.0%}",
-        "too few simulations for so many moves, or unvisited moves count as lost, so the search follows the "
-        "network, and the network learns what it knows already",
-        "more --self-play.search.simulations or --self-play.search.selection gumbel; "
-        "--self-play.search.fpu reduction (an absolute one must fit values in -1..1); more "
-        "--self-play.noise.root-noise",
     )
 
 
@@ -169,8 +227,6 @@ def _repetitions(signs: Signs) -> Alert | None:
     return Alert(
         "repetitions",
         f"{share:.0%} of the newest games end by threefold repetition (limit {THREEFOLD:.0%})",
-        "neither side makes progress, and moving to and fro looks as good as anything else",
-        "a longer --self-play.moves.temperature-plies, more --self-play.noise.root-noise",
     )
 
 
@@ -182,8 +238,6 @@ def _short_draws(signs: Signs) -> Alert | None:
     return Alert(
         "short draws",
         f"newest games: {newest.mean_plies:.0f} plies on average, {newest.draw_share:.0%} draws",
-        "games end as draws before anything has happened",
-        "as for draw collapse; many different openings help most",
     )
 
 
@@ -194,9 +248,6 @@ def _capped(signs: Signs) -> Alert | None:
     return Alert(
         "games cut off",
         f"{share:.0%} of the newest games reach the cap on their length (limit {CAPPED:.0%})",
-        "won positions are not converted; each such game labels very many positions as draws",
-        "--loss.capped-value-weight 0.1 (trainer), so that they say little about values; a smaller "
-        "--self-play.max-plies while the network is weak, so that they fill less of the window",
     )
 
 
@@ -208,8 +259,6 @@ def _saturated(signs: Signs) -> Alert | None:
         "values too sure",
         f"{newest.saturated_share:.0%} of the newest root values are beyond 0.99, and "
         f"{newest.wrong_share:.0%} of these are wrong (limits {SATURATED_VALUES:.0%}, {WRONG_VALUES:.0%})",
-        "the value head has memorised results: too many steps on too few games, or too high a rate",
-        "a smaller --samples.per-position, a larger --window.positions, a lower --optimizer.lr",
     )
 
 
@@ -219,9 +268,6 @@ def _stale(signs: Signs) -> Alert | None:
     return Alert(
         "old weights",
         f"newest games are {signs.lag:.0f} weights versions behind (limit {LAG:.0f})",
-        "players do not get new weights, or weights come faster than games end",
-        "look for refused or undelivered weights in the logs of server and clients; else a larger "
-        "--publishing.steps",
     )
 
 
@@ -242,8 +288,6 @@ def _memorising(signs: Signs) -> Alert | None:
     return Alert(
         "memorising",
         f"{seen}, value loss {value_was:.2f} -> {value_is:.2f}{reuse}",
-        "the network has memorised the games in the window; new games will surprise it",
-        "a smaller --samples.per-position (1 to 2), a larger --window.positions, or a smaller network",
     )
 
 

@@ -58,17 +58,25 @@ def _lines(path: Path) -> tuple[list[dict[str, float]], int]:
     try:
         with path.open("rb") as file:
             for line in file:
-                try:
-                    found = json.loads(line)
-                    row = {name: float(n) for name, n in found.items() if isinstance(n, int | float)}
-                    row[STEP], row["time"]
-                except (ValueError, AttributeError, KeyError):
+                row = row_of(line)
+                if row is None:
                     damaged += 1
-                    continue
-                rows.append(row)
+                else:
+                    rows.append(row)
     except OSError:
         pass
     return rows, damaged
+
+
+def row_of(line: bytes) -> dict[str, float] | None:
+    """The numbers of a line of figures.jsonl; None if it is damaged, or not yet whole."""
+    try:
+        found = json.loads(line)
+        row = {name: float(n) for name, n in found.items() if isinstance(n, int | float)}
+        row[STEP], row["time"]
+    except (ValueError, AttributeError, KeyError):
+        return None
+    return row
 
 
 def _forward(rows: list[dict[str, float]]) -> list[dict[str, float]]:

@@ -29,18 +29,23 @@ def score_text(value: float, proof: int, *, in_plies: bool = False) -> str:
     return f"cp {centipawns(value)}"
 
 
-def wdl_text(value: float, draw: float, proof: int = 0) -> str:
+def wdl_per_mille(value: float, draw: float, proof: int = 0) -> tuple[int, int, int]:
     """Per mille of win, draw and loss, for a searched `value`.
 
     A tree holds values, not three probabilities. So the share of draws is the network's at the root, or less
     where the value leaves less room.
     """
     if proof:
-        return "1000 0 0" if proof > 0 else "0 0 1000"
+        return (1000, 0, 0) if proof > 0 else (0, 0, 1000)
     drawn = max(0.0, min(draw, 1.0 - abs(value)))
     win = round(1000 * (1.0 - drawn + value) / 2)
     loss = round(1000 * (1.0 - drawn - value) / 2)
-    return f"{win} {1000 - win - loss} {loss}"
+    return win, 1000 - win - loss, loss
+
+
+def wdl_text(value: float, draw: float, proof: int = 0) -> str:
+    """`wdl_per_mille` as UCI writes it."""
+    return " ".join(map(str, wdl_per_mille(value, draw, proof)))
 
 
 def info_lines(report: Report, dialect: Dialect) -> Iterable[str]:

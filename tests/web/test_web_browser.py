@@ -1,0 +1,175 @@
+"""The pages in a real browser: Debian's chromium, driven by playwright. Skipped where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from report_runs import STEPS, figures
+from web_runs import pages, run_with_games
+
+CHROMIUM = Path("/usr/bin/chromium")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}")
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PHONE, SCREEN = {"width": 390, "height": 800}, {"width": 1400, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    run_with_games(folder, "tic_tac_toe")
+    run_with_games(folder, "tic_tac_toe", "another")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(runs: Path) -> Iterator[str]:
+    """The address of the pages, served by a thread of their own."""
+    address: list[str] = []
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    over = asyncio.Event()
+
+    async def serve() -> None:
+        async with pages(runs) as client:
+            address.append(str(client.make_url("/")).rstrip("/"))
+            ready.set()
+            await over.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert ready.wait(60)
+    yield address[0]
+    loop.call_soon_threadsafe(over.set)
+    thread.join(60)
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
+    with sync_api.sync_playwright() as playwright:
+        sync_api.expect.set_options(timeout=120_000)  # a game's rules are compiled meanwhile
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser: sync_api.Browser) -> Iterator[sync_api.Page]:
+    """A page whose console must stay without errors."""
+    found, wrong = browser.new_page(viewport=SCREEN), list[str]()
+    found.set_default_timeout(120_000)
+    found.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)
+    found.on("pageerror", lambda error: wrong.append(str(error)))
+    yield found
+    found.close()
+    assert wrong == []
+
+
+MINE_OR_OVER = re.compile(r"Your move|^You won|^You lost|^A draw")
+OVER = re.compile(r"^You won|^You lost|^A draw")
+
+
+def at_step(step: int) -> re.Pattern[str]:
+    return re.compile(f"at training step {step}:")
+
+
+PAGES = {
+    "/": "another",
+    "/run/a-run": "Policy loss",
+    "/run/a-run/games": "Looked at games 1 to 6",
+    "/run/a-run/games/1": "Value for the first player",
+    "/run/a-run/play": "New game",
+    "/run/a-run/strength": "Ladder",
+    "/compare": "a-run: training",
+}
+
+
+@pytest.mark.parametrize(("path", "text"), PAGES.items())
+def test_pages_load_without_errors_and_fit_a_phone_and_a_screen(
+    page: sync_api.Page, site: str, path: str, text: str
+) -> None:
+    for size in (PHONE, SCREEN):
+        page.set_viewport_size(size)
+        page.goto(site + path)
+        page.get_by_text(text).first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert page.evaluate(NAMELESS) == []
+
+
+NAMELESS = """() => [...document.querySelectorAll("button, a, select, input, img, [role=img], [role=button]")]
+  .filter((one) => one.checkVisibility() && !(one.getAttribute("aria-label") || one.getAttribute("alt") || one.textContent.trim()
+    || one.labels?.length))
+  .map((one) => one.outerHTML)"""
+"""What a screen reader would have no name for."""
+
+
+def test_a_game_is_played_to_its_end_by_clicking(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/run/a-run/play")
+    page.get_by_label("Simulations a move").select_option("10")
+    page.get_by_role("button", name="New game").click()
+    status = page.locator(".state")
+    for _ in range(9):
+        sync_api.expect(status).to_have_text(MINE_OR_OVER)
+        if "Your move" not in status.inner_text():
+            break
+        before = page.locator(".played-moves li").count()
+        page.locator(".spot").first.click()
+        sync_api.expect(page.locator(".played-moves li").nth(before)).to_be_visible()
+    sync_api.expect(status).to_have_text(OVER)
+    assert page.locator(".spot").count() == 0
+
+
+def test_hints_and_moves_work_with_the_keyboard(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/run/a-run/play")
+    page.get_by_role("button", name="New game").press("Enter")
+    page.get_by_role("button", name="Hint").press("Enter")
+    page.get_by_role("heading", name="What it would play for you").wait_for()
+    assert page.locator(".shade").count() > 0
+    page.get_by_role("button", name="cell 5", exact=True).press("Enter")
+    sync_api.expect(page.locator(".played-moves li")).to_have_count(2)
+    page.get_by_text("All 7 moves as buttons").press("Enter")
+    sync_api.expect(page.locator(".moves .move")).to_have_count(7)
+    page.get_by_role("button", name="Take back").press("Enter")
+    sync_api.expect(page.locator(".played-moves li")).to_have_count(0)
+
+
+def test_a_stored_game_is_stepped_through_with_the_keyboard(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/run/a-run/games/1")
+    page.get_by_text("Position 0 of").wait_for()
+    page.keyboard.press("ArrowRight")
+    page.get_by_text("Position 1 of").wait_for()
+    assert "x" in (page.locator(".picture").get_attribute("alt") or "")
+    page.keyboard.press("End")
+    page.get_by_role("heading", name="End of the game").wait_for()
+
+
+def test_curves_follow_a_run_whose_figures_grow_and_can_be_zoomed(
+    page: sync_api.Page, site: str, runs: Path
+) -> None:
+    page.goto(site + "/run/a-run")
+    chart = page.get_by_role("img", name="Policy loss at training step")
+    sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS - 1))
+    with (runs / "a-run" / "figures.jsonl").open("a") as file:
+        file.write(json.dumps(figures(STEPS + 60)) + "\n")
+    sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS + 60))
+    page.get_by_role("button", name="Policy loss: zoom in").click()
+    all_again = page.get_by_role("button", name="Policy loss: show everything")
+    sync_api.expect(all_again).to_be_enabled()
+    sync_api.expect(chart).not_to_have_attribute("aria-label", at_step(STEPS + 60))
+    all_again.click()
+    sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS + 60))

@@ -1,0 +1,237 @@
+"""Pages and their data about runs, and what is said where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient
+from report_runs import STEPS, figures
+from web_runs import JSON, got, looked_at, run_with_games
+
+from web.guarding import may_name
+from web.site import SITE
+
+Client = TestClient[Any, Any]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    run_with_games(folder, "tic_tac_toe")
+    return folder
+
+
+def test_the_list_of_runs_tells_game_network_games_and_alerts(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        (run,) = await got(client, "/api/runs")
+        assert run["name"] == "a-run"
+        assert run["game"] == "tic_tac_toe"
+        assert run["network"] == "tiny"
+        assert run["games"] == 3.0 * (STEPS - 1)
+        assert run["alerts"] == []
+        assert run["strength"] is None
+
+    looked_at(runs, look)
+
+
+def test_every_page_loads_and_allows_nothing_from_elsewhere(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        of_run = ["", "/games", "/games/1", "/play", "/strength"]
+        for path in ["/", "/compare", *(f"/run/a-run{rest}" for rest in of_run)]:
+            async with client.get(path) as answer:
+                assert answer.status == 200
+                assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+                text = await answer.text()
+                assert "<h1>" in text
+                assert "http" not in text
+
+    looked_at(runs, look)
+
+
+def test_a_run_that_does_not_exist_is_a_page_that_says_so(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        for path in ("/run/nobody", "/run/nobody/games/1", "/run/a-run/nothing", "/assets/nothing.js"):
+            async with client.get(path) as answer:
+                assert answer.status == 404
+                text = await answer.text()
+                assert "Traceback" not in text
+                assert "<h1>Not Found</h1>" in text
+        assert "no run called nobody" in (await got(client, "/api/run/nobody/history", 404))["error"]
+
+    looked_at(runs, look)
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "%2e%2e", "..%2fa-run", "%2fetc", ".", "a-run%2f..", "a%00b", "%3Cb%3E"]
+)
+def test_a_name_that_is_no_folder_inside_the_runs_finds_nothing(runs: Path, name: str) -> None:
+    async def look(client: Client) -> None:
+        async with client.get(f"/api/run/{name}/history") as answer:
+            assert answer.status == 404
+
+    looked_at(runs / "a-run", look)
+    looked_at(runs, look)
+
+
+def test_assets_are_only_those_of_the_package(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        async with client.get("/assets/core.js") as answer:
+            assert answer.content_type == "text/javascript"
+        for name in ("..%2fapp.py", "%2e%2e%2fapp.py", "app.py"):
+            async with client.get(f"/assets/{name}") as answer:
+                assert answer.status == 404
+
+    looked_at(runs, look)
+
+
+def test_another_sites_name_for_this_machine_is_refused(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        async with client.get("/api/runs", headers={"Host": "evil.example:80"}) as answer:
+            assert answer.status == 421
+        async with client.get("/api/runs", headers={"Host": "localhost"}) as answer:
+            assert answer.status == 200
+
+    looked_at(runs, look)
+
+
+@pytest.mark.parametrize(
+    ("host", "listen", "answered"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("::1", "localhost", True),
+        ("192.168.1.5", "127.0.0.1", False),
+        ("192.168.1.5", "0.0.0.0", True),
+        ("evil.example", "0.0.0.0", False),
+        ("runs.example", "runs.example", True),
+        ("", "127.0.0.1", False),
+    ],
+)
+def test_names_that_a_server_answers_to(host: str, listen: str, answered: bool) -> None:
+    assert may_name(host, listen) is answered
+
+
+def test_orders_of_other_sites_are_refused(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        path = "/api/run/a-run/play"
+        for headers, status in (
+            ({**JSON, "Origin": "http://evil.example"}, 403),
+            ({**JSON, "Sec-Fetch-Site": "cross-site"}, 403),
+            ({"Content-Type": "text/plain"}, 415),
+        ):
+            async with client.post(path, data=b"{}", headers=headers) as answer:
+                assert answer.status == status
+        async with client.post(path, data=b"[" * 20_000, headers=JSON) as answer:
+            assert answer.status == 413
+
+    looked_at(runs, look)
+
+
+def test_curves_are_columns_of_equal_length(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        found = await got(client, "/api/run/a-run/history")
+        columns = found["columns"]
+        assert {len(values) for values in columns.values()} == {STEPS - 1}
+        assert columns["trainer/policy_loss"][-1] == figures(STEPS - 1)["trainer/policy_loss"]
+        assert found["charts"][-1]["curves"] == [["KQK", "probe_values/KQK"]]
+
+    looked_at(runs, look)
+
+
+async def next_event(answer: Any) -> Any:
+    """The next figures of a stream of events."""
+    while not (line := await answer.content.readline()).startswith(b"data: "):
+        assert line, "the stream has ended"
+    return json.loads(line.removeprefix(b"data: "))
+
+
+def test_live_figures_follow_what_the_trainer_writes_and_tell_cause_and_remedy(tmp_path: Path) -> None:
+    folder = run_with_games(tmp_path, "tic_tac_toe")
+
+    async def look(client: Client) -> None:
+        async with client.get("/api/run/a-run/events") as answer:
+            assert (await next_event(answer))["row"]["trainer/step"] == STEPS - 1
+            row = {**figures(STEPS), "alerts": ["memorising: much", "of another version: x"]}
+            with (folder / "figures.jsonl").open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            while (found := await next_event(answer))["row"]["trainer/step"] < STEPS:
+                pass
+            known, strange = found["alerts"]
+            assert known["seen"] == "much"
+            assert "memorised" in known["cause"]
+            assert "--samples.per-position" in known["change"]
+            assert strange == {"name": "of another version", "seen": "x"}
+
+    looked_at(tmp_path, look)
+
+
+def test_a_run_that_is_deleted_while_it_is_watched_is_a_sentence(tmp_path: Path) -> None:
+    folder = run_with_games(tmp_path, "tic_tac_toe")
+
+    async def look(client: Client) -> None:
+        async with client.get("/api/run/a-run/events") as answer:
+            assert "error" not in await next_event(answer)
+            shutil.rmtree(folder)
+            while "error" not in (found := await next_event(answer)):
+                pass
+            assert "deleted" in found["error"]
+        assert "deleted" in (await got(client, "/api/run/a-run/games", 404))["error"]
+        assert await got(client, "/api/runs") == []
+
+    looked_at(tmp_path, look)
+
+
+def test_one_reader_serves_ten_pages(tmp_path: Path) -> None:
+    run_with_games(tmp_path, "tic_tac_toe")
+
+    async def look(client: Client) -> None:
+        answers = [await client.get("/api/run/a-run/events") for _ in range(10)]
+        found = [await next_event(answer) for answer in answers]
+        assert all(one["row"]["trainer/step"] == STEPS - 1 for one in found)
+        assert client.app is not None
+        watching = client.app[SITE].watching
+        assert len(watching.watched) == 1
+        for answer in answers:
+            answer.close()
+
+    looked_at(tmp_path, look)
+
+
+def test_strength_shows_the_ladder_and_the_errors_that_were_left(runs: Path) -> None:
+    folder = runs / "a-run"
+    players = [
+        {"name": "n1", "label": "v1", "simulations": 50, "step": 100, "version": 1},
+        {"name": "random", "label": "random"},
+    ]
+    ratings = {"n1": {"elo": 300.0, "margin95": 40.0}, "random": {"elo": 0.0, "margin95": 0.0}}
+    (folder / "ratings.json").write_text(json.dumps({"players": players, "ratings": ratings}))
+    group = {"group": "tree", "rows": 10, "errors": 0.2, "matter": 5, "errors_matter": 0.4, "longer": None}
+    player = {"player": "000001-ab (step 100)", "simulations": 0, "search": "", "groups": {"tree": group}}
+    (folder / "truth-1.json").write_text(json.dumps({"players": [player]}))
+    (folder / "truth-2.json").write_text("{")
+
+    async def look(client: Client) -> None:
+        found = await got(client, "/api/run/a-run/strength")
+        (rated,) = found["ladder"]
+        assert (rated["step"], rated["elo"], rated["search"]) == (100, 300.0, "50 simulations, puct")
+        assert found["fixed"] == [{"label": "random", "elo": 0.0}]
+        (errors,) = found["errors"]
+        assert (errors["step"], errors["search"], errors["errors"]) == (100, "raw policy", 0.2)
+        assert (await got(client, "/api/runs"))[0]["strength"] == {"elo": 300.0, "margin": 40.0, "step": 100}
+
+    looked_at(runs, look)
+
+
+def test_a_page_of_too_many_watchers_is_told_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_with_games(tmp_path, "tic_tac_toe")
+    monkeypatch.setattr("web.watching.MOST_WATCHERS", 1)
+
+    async def look(client: Client) -> None:
+        async with client.get("/api/run/a-run/events") as answer:
+            await next_event(answer)
+            assert "open already" in (await got(client, "/api/run/a-run/events", 503))["error"]
+
+    looked_at(tmp_path, look)

@@ -1,0 +1,182 @@
+"""The parts behind the pages: readers of files that grow, rates, the next weights, locks, the command."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from games_runs import entry, records, store_run
+from report_runs import figures
+
+from runtime.exits import Exit, Fatal
+from runtime.runs import RunFolder
+from store.sqlite import Store
+from web.asking import address_of
+from web.command import folder_of, listen
+from web.curves import Curves
+from web.next_weights import Pace, seconds_to_next
+from web.players import Players
+from web.run_list import is_running, locked_inodes, newest_row, summaries
+
+
+def add_rows(path: Path, *steps: int) -> None:
+    with path.open("a") as file:
+        file.writelines(json.dumps(figures(step)) + "\n" for step in steps)
+
+
+def steps_of(curves: Curves) -> list[float]:
+    return [row["trainer/step"] for row in curves.rows]
+
+
+def test_only_what_is_new_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "figures.jsonl"
+    curves = Curves(path)
+    assert not curves.look()
+    add_rows(path, 1, 2)
+    assert curves.look()
+    assert not curves.look()
+    with path.open("a") as file:
+        file.write('{"time": 5, "trainer')
+    assert not curves.look()
+    with path.open("a") as file:
+        file.write('/step": 3}\nnonsense\n')
+    assert curves.look()
+    assert steps_of(curves) == [1, 2, 3]
+
+
+def test_steps_that_are_made_again_replace_the_former_ones(tmp_path: Path) -> None:
+    curves = Curves(tmp_path / "figures.jsonl")
+    add_rows(tmp_path / "figures.jsonl", 1, 2, 3, 4, 2, 3)
+    curves.look()
+    assert steps_of(curves) == [1, 2, 3]
+
+
+def test_a_file_that_begins_anew_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "figures.jsonl"
+    curves = Curves(path)
+    add_rows(path, *range(1, 9))
+    curves.look()
+    path.unlink()
+    add_rows(path, 1)
+    curves.look()
+    assert steps_of(curves) == [1]
+
+
+def test_a_long_history_is_thinned_evenly_and_keeps_the_newest(tmp_path: Path) -> None:
+    path = tmp_path / "figures.jsonl"
+    curves = Curves(path, most=10)
+    for newest in range(1, 500):
+        add_rows(path, newest)
+        curves.look()
+        assert steps_of(curves)[-1] == newest
+        assert len(curves.rows) <= 21
+    steps = steps_of(curves)
+    gaps = {later - one for one, later in itertools.pairwise(steps[:-1])}
+    assert len(steps) >= 10
+    assert len(gaps) == 1
+
+
+def test_rates_are_those_of_the_last_ten_minutes(tmp_path: Path) -> None:
+    games = records("tic_tac_toe", 8)
+    folder = store_run(tmp_path / "run", "tic_tac_toe", [entry(game) for game in games[:4]])
+    players = Players(folder / "games.db")
+    players.look()
+    at = players.rates()
+    assert sum(row["games_per_h"] for row in at) == pytest.approx(4 * 360, rel=0.2)
+    store = Store(folder / "games.db", "tic_tac_toe")
+    store.commit([entry(game, "clients") for game in games[4:]])
+    store.close()
+    players.look()
+    kinds = {row["kind"] for row in players.rates()}
+    assert kinds == {"worker of azserver", "azclient"}
+    assert players.rates(now=10e9) == []
+    players.close()
+
+
+def test_players_of_a_store_that_is_no_store_are_none(tmp_path: Path) -> None:
+    (tmp_path / "games.db").write_bytes(b"nothing of the kind" * 100)
+    players = Players(tmp_path / "games.db")
+    players.look()
+    assert players.rates() == []
+
+
+def rows(*steps_at: tuple[float, float, float]) -> list[dict[str, float]]:
+    return [
+        {"time": at, "trainer/step": step, "trainer/weights_version": version}
+        for at, step, version in steps_at
+    ]
+
+
+def test_the_next_weights_come_after_so_many_steps_or_seconds() -> None:
+    known = rows((100, 0, 1), (110, 20, 2), (120, 40, 2))  # 2 steps a second, the last weights at 110
+    assert seconds_to_next(known, Pace(100, 1000.0), 120) == pytest.approx(40)
+    assert seconds_to_next(known, Pace(100, 30.0), 120) == pytest.approx(20)
+    assert seconds_to_next(known, Pace(100, 30.0), 200) == 0
+    assert seconds_to_next(known, Pace(100, 30.0), 10_000) is None
+    assert seconds_to_next(rows((100, 5, 1), (110, 5, 1)), Pace(), 111) is None
+    assert Pace.of({"publishing": {"steps": 7, "seconds": 3}}) == Pace(7, 3.0)
+    assert Pace.of({"publishing": {"steps": "x"}}) == Pace()
+
+
+def test_a_run_whose_lock_is_held_is_running(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path, "run")
+    run.create("tic_tac_toe", 1)
+    os.utime(run.about, (0, 0))
+    assert not is_running(run, locked_inodes())
+    with (run.path / "trainer.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert is_running(run, locked_inodes())
+    assert not is_running(run, locked_inodes())
+
+
+def test_the_list_passes_over_what_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "a file").write_text("")
+    RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
+    assert [run["name"] for run in summaries(tmp_path)] == ["run"]
+    assert summaries(tmp_path / "nowhere") == []
+
+
+def test_the_newest_whole_line_is_the_newest_row(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path, "run")
+    run.create("tic_tac_toe", 1)
+    assert newest_row(run) == {}
+    add_rows(run.figures_log, *range(1, 300))
+    with run.figures_log.open("a") as file:
+        file.write('{"trainer/step": 300')
+    assert newest_row(run)["trainer/step"] == 299
+
+
+def test_where_a_server_is_asked_follows_from_its_settings() -> None:
+    assert address_of({"listen": "0.0.0.0", "port": 5600}) == "127.0.0.1:5600"
+    assert address_of({"listen": "10.1.2.3", "port": 5600}) == "10.1.2.3:5600"
+    assert address_of({"listen": "10.1.2.3"}) is None
+
+
+def test_a_port_in_use_ends_the_command_with_a_sentence() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(Fatal, match=r"is in use.*another --port") as found:
+            listen("127.0.0.1", taken.getsockname()[1])
+    assert found.value.code == Exit.TRY_AGAIN
+
+
+def test_an_address_of_another_machine_ends_the_command_with_a_sentence() -> None:
+    with pytest.raises(Fatal, match=r"cannot listen on 192\.0\.2\.1") as found:
+        listen("192.0.2.1", 0)
+    assert found.value.code == Exit.CONFIG
+
+
+def test_the_folder_of_one_run_begins_with_its_page(tmp_path: Path) -> None:
+    RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
+    assert folder_of(tmp_path) == (tmp_path, "/")
+    assert folder_of(tmp_path / "run") == (tmp_path, "/run/run")
+    with pytest.raises(Fatal, match="is no folder"):
+        folder_of(tmp_path / "nowhere")

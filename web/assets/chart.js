@@ -1,0 +1,224 @@
+// Curves as SVG that can be zoomed: drag over a stretch, use the buttons, or the keyboard.
+
+import { el, svgEl } from "./core.js";
+
+const HEIGHT = 230;
+const EDGE = { left: 54, right: 12, top: 10, bottom: 34 };
+const STEP = 0.5; // of the width that one zoom by button keeps
+
+/** Round places between `low` and `high`, about `wanted` of them. */
+export function ticks(low, high, wanted) {
+  const rough = (high - low) / Math.max(1, wanted);
+  if (!(rough > 0)) return [low];
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
+  const found = [];
+  for (let at = Math.ceil(low / step); at * step <= high + step * 1e-9; at += 1) found.push(at * step);
+  return found;
+}
+
+export function short(number) {
+  const size = Math.abs(number);
+  if (size >= 1e6) return `${+(number / 1e6).toPrecision(3)}M`;
+  if (size >= 1e4) return `${+(number / 1e3).toPrecision(3)}k`;
+  return `${size < 1 ? +number.toFixed(4) : +number.toPrecision(4)}`;
+}
+
+export class Chart {
+  /** `choose(x)`: called when somebody clicks a place on the x axis; it replaces zooming by dragging. */
+  constructor({ title, caption = "", percent = false, range = null, choose = null }) {
+    this.percent = percent;
+    this.range = range;
+    this.choose = choose;
+    this.series = [];
+    this.zoom = null;
+    this.cursor = null;
+    this.svg = svgEl("svg", { class: "plot", height: HEIGHT, tabindex: 0, role: "img" });
+    this.legend = el("ul", { class: "legend" });
+    this.title = title;
+    const button = (text, label, act) => el("button", { type: "button", "aria-label": `${title}: ${label}`, onclick: act }, text);
+    this.all = button("All", "show everything", () => this.zoomTo(null));
+    const tools = choose ? null : el("div", { class: "tools" },
+      button("+", "zoom in", () => this.zoomBy(STEP)), button("−", "zoom out", () => this.zoomBy(1 / STEP)), this.all);
+    this.element = el("figure", { class: "chart" },
+      el("figcaption", {}, el("h3", {}, title), tools), this.svg, this.legend,
+      caption ? el("p", { class: "note" }, caption) : null);
+    this.listen();
+    new ResizeObserver(() => this.draw()).observe(this.svg);
+  }
+
+  /** `series`: {label, xs, ys, colour, dashed, margins}; null values are gaps. */
+  set(series, xLabel, mark = null) {
+    this.series = series;
+    this.xLabel = xLabel;
+    this.mark = mark;
+    this.draw();
+  }
+
+  extent() {
+    const xs = this.series.flatMap((one) => one.xs.filter((x, at) => x !== null && one.ys[at] !== null));
+    return xs.length ? [Math.min(...xs), Math.max(...xs)] : [0, 1];
+  }
+
+  seen() {
+    let [low, high] = this.zoom ?? this.extent();
+    if (high <= low) [low, high] = [low - 0.5, high + 0.5];
+    return [low, high];
+  }
+
+  zoomTo(span) {
+    this.zoom = span;
+    this.draw();
+  }
+
+  zoomBy(share) {
+    const [low, high] = this.seen();
+    const [first, last] = this.extent();
+    const middle = this.cursor ?? (low + high) / 2;
+    const half = ((high - low) * share) / 2;
+    const from = Math.max(first, middle - half);
+    const to = Math.min(last, middle + half);
+    this.zoomTo(from <= first && to >= last ? null : [from, to]);
+  }
+
+  pan(share) {
+    const [low, high] = this.seen();
+    const [first, last] = this.extent();
+    const by = Math.max(first - low, Math.min(last - high, share * (high - low)));
+    if (this.zoom) this.zoomTo([low + by, high + by]);
+  }
+
+  heights([low, high]) {
+    if (this.range) return this.range;
+    const ys = this.series.flatMap((one) => one.ys.flatMap((y, at) => {
+      if (y === null || y === undefined || one.xs[at] < low || one.xs[at] > high) return [];
+      const margin = one.margins?.[at] ?? 0;
+      return margin ? [y - margin, y + margin] : [y];
+    }));
+    if (!ys.length) return [0, 1];
+    let [least, most] = [Math.min(...ys), Math.max(...ys)];
+    const room = (most - least || Math.abs(most) || 1) * 0.06;
+    if (this.percent) return [Math.max(0, least - room), Math.min(1, most + room)];
+    return [least >= 0 ? Math.max(0, least - room) : least - room, most + room];
+  }
+
+  draw() {
+    const width = this.svg.clientWidth;
+    if (!width || !this.xLabel) return;
+    const x = this.seen();
+    const y = this.heights(x);
+    this.place = (value) => EDGE.left + ((value - x[0]) / (x[1] - x[0])) * (width - EDGE.left - EDGE.right);
+    this.value = (pixels) => x[0] + ((pixels - EDGE.left) / (width - EDGE.left - EDGE.right)) * (x[1] - x[0]);
+    this.height = (value) => HEIGHT - EDGE.bottom - ((value - y[0]) / (y[1] - y[0])) * (HEIGHT - EDGE.top - EDGE.bottom);
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    this.svg.replaceChildren(...this.axes(x, y, width), ...this.curves(x, width), this.line = svgEl("line", { class: "cursor", y1: EDGE.top, y2: HEIGHT - EDGE.bottom, visibility: "hidden" }), this.band = svgEl("rect", { class: "band", y: EDGE.top, height: HEIGHT - EDGE.top - EDGE.bottom, visibility: "hidden" }));
+    this.all.disabled = this.zoom === null;
+    this.tell();
+  }
+
+  axes(x, y, width) {
+    const written = (value) => (this.percent ? `${+(100 * value).toPrecision(3)} %` : short(value));
+    const lines = ticks(y[0], y[1], 4).flatMap((at) => [
+      svgEl("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: this.height(at), y2: this.height(at) }),
+      svgEl("text", { x: EDGE.left - 6, y: this.height(at) + 4, class: "tick end" }, written(at)),
+    ]);
+    const marks = ticks(x[0], x[1], width / 110).map((at) =>
+      svgEl("text", { x: this.place(at), y: HEIGHT - EDGE.bottom + 15, class: "tick middle" }, short(at)));
+    const name = svgEl("text", { x: width - EDGE.right, y: HEIGHT - 4, class: "tick end" }, this.xLabel);
+    return [...lines, ...marks, name];
+  }
+
+  curves(x, width) {
+    const clip = `clip${Math.random().toString(36).slice(2)}`;
+    const frame = svgEl("clipPath", { id: clip }, svgEl("rect", { x: EDGE.left, y: 0, width: width - EDGE.left - EDGE.right, height: HEIGHT }));
+    const drawn = this.series.flatMap((one) => {
+      const points = one.xs.map((at, index) => [at, one.ys[index], one.margins?.[index]])
+        .filter(([at, value]) => at !== null && value !== null && value !== undefined);
+      const path = points.map(([at, value], index) => `${index ? "L" : "M"}${this.place(at).toFixed(1)} ${this.height(value).toFixed(1)}`).join("");
+      const parts = [svgEl("path", { d: path || "M0 0", class: `curve c${one.colour}${one.dashed ? " dashed" : ""}` })];
+      if (points.length <= 60) {
+        for (const [at, value, margin] of points) {
+          if (margin) parts.push(svgEl("line", { class: `margin c${one.colour}`, x1: this.place(at), x2: this.place(at), y1: this.height(value - margin), y2: this.height(value + margin) }));
+          parts.push(svgEl("circle", { class: `dot c${one.colour}`, cx: this.place(at), cy: this.height(value), r: 2.5 }));
+        }
+      }
+      return parts;
+    });
+    if (this.mark !== null) drawn.push(svgEl("line", { class: "marked", x1: this.place(this.mark), x2: this.place(this.mark), y1: EDGE.top, y2: HEIGHT - EDGE.bottom }));
+    return [frame, svgEl("g", { "clip-path": `url(#${clip})` }, drawn)];
+  }
+
+  /** The legend with the values at the cursor, or the newest. */
+  tell() {
+    const at = this.cursor ?? this.mark ?? this.seen()[1];
+    const written = (value) => (value === null ? "–" : this.percent ? `${(100 * value).toFixed(1)} %` : short(value));
+    const told = this.series.map((one) => [one, written(nearest(one, at))]);
+    this.legend.replaceChildren(...told.map(([one, value]) => el("li", {},
+      el("span", { class: `swatch c${one.colour}${one.dashed ? " dashed" : ""}`, "aria-hidden": "true" }),
+      `${one.label} `, el("b", {}, value))));
+    const all = told.map(([one, value]) => `${one.label} ${value}`).join(", ");
+    this.svg.setAttribute("aria-label", `${this.title} at ${this.xLabel} ${short(at)}: ${all || "no figures yet"}`);
+  }
+
+  point(at) {
+    this.cursor = at;
+    this.line.setAttribute("visibility", at === null ? "hidden" : "visible");
+    if (at !== null) for (const end of ["x1", "x2"]) this.line.setAttribute(end, this.place(at));
+    this.tell();
+  }
+
+  listen() {
+    const where = (event) => {
+      const [low, high] = this.seen();
+      return Math.min(high, Math.max(low, this.value(event.clientX - this.svg.getBoundingClientRect().left)));
+    };
+    let from = null;
+    this.svg.addEventListener("pointerdown", (event) => {
+      if (!this.value || event.button) return;
+      if (this.choose) this.choose(where(event));
+      else from = where(event);
+    });
+    this.svg.addEventListener("pointermove", (event) => {
+      if (!this.value) return;
+      this.point(where(event));
+      if (from === null) return;
+      const [left, right] = [from, this.cursor].sort((a, b) => a - b).map((at) => this.place(at));
+      this.band.setAttribute("visibility", "visible");
+      this.band.setAttribute("x", left);
+      this.band.setAttribute("width", right - left);
+    });
+    this.svg.addEventListener("pointerup", (event) => {
+      if (from === null) return;
+      const span = [from, where(event)].sort((a, b) => a - b);
+      from = null;
+      const pixels = this.place(span[1]) - this.place(span[0]);
+      if (pixels > 8) this.zoomTo(span);
+      else this.draw();
+    });
+    this.svg.addEventListener("pointerleave", () => {
+      from = null;
+      this.band?.setAttribute("visibility", "hidden");
+      if (this.line) this.point(null);
+    });
+    this.svg.addEventListener("dblclick", () => this.zoomTo(null));
+    this.svg.addEventListener("keydown", (event) => {
+      if (!this.value || this.choose) return;
+      const acts = { "+": () => this.zoomBy(STEP), "-": () => this.zoomBy(1 / STEP), 0: () => this.zoomTo(null), ArrowLeft: () => this.pan(-0.2), ArrowRight: () => this.pan(0.2) };
+      const act = acts[event.key];
+      if (act) {
+        act();
+        event.preventDefault();
+      }
+    });
+  }
+}
+
+function nearest(one, at) {
+  let [best, distance] = [null, Infinity];
+  one.xs.forEach((x, index) => {
+    const value = one.ys[index];
+    if (x === null || value === null || value === undefined || Math.abs(x - at) > distance) return;
+    [best, distance] = [value, Math.abs(x - at)];
+  });
+  return best;
+}

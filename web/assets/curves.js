@@ -1,0 +1,76 @@
+// The charts of a run's figures over time.
+
+import { el, choice } from "./core.js";
+import { Chart } from "./chart.js";
+
+const AXES = [["trainer/step", "training step"], ["trainer/games", "games"], ["time", "hours"]];
+
+/** Charts of one run, or of several over each other. */
+export class Curves {
+  constructor(runs) {
+    this.runs = runs; // [name, {charts, columns}]
+    this.axis = AXES[0][0];
+    this.charts = new Map();
+    this.grid = el("div", { class: "grid" });
+    const { field } = choice("Curves over", AXES, this.axis, (axis) => {
+      this.axis = axis;
+      for (const chart of this.charts.values()) chart.zoom = null;
+      this.draw();
+    });
+    this.element = el("section", { "aria-label": "Curves" }, el("div", { class: "fields" }, field), this.grid);
+    this.draw();
+  }
+
+  /** One more moment of the first run. */
+  add(row) {
+    const { columns } = this.runs[0][1];
+    const times = columns.time;
+    if (times.length && times[times.length - 1] >= row.time) return;
+    if (Object.keys(row).some((name) => !(name in columns))) {
+      for (const name of Object.keys(row)) columns[name] ??= times.map(() => null);
+    }
+    for (const [name, values] of Object.entries(columns)) values.push(row[name] ?? null);
+    this.draw();
+  }
+
+  get moments() {
+    return this.runs[0][1].columns.time.length;
+  }
+
+  draw() {
+    const known = new Map();
+    for (const [, { charts }] of this.runs) {
+      for (const chart of charts) {
+        const curves = known.get(chart.title)?.curves ?? [];
+        const more = chart.curves.filter(([, name]) => !curves.some(([, other]) => other === name));
+        known.set(chart.title, { ...chart, curves: [...curves, ...more] });
+      }
+    }
+    for (const about of known.values()) {
+      const series = this.runs.flatMap(([run, found], index) => this.series(run, found, about, index));
+      if (!series.length) continue;
+      if (!this.charts.has(about.title)) {
+        const chart = new Chart(about);
+        this.charts.set(about.title, chart);
+        this.grid.append(chart.element);
+      }
+      this.charts.get(about.title).set(series, AXES.find(([name]) => name === this.axis)[1]);
+    }
+  }
+
+  series(run, { columns }, about, index) {
+    const xs = this.places(columns);
+    return about.curves.flatMap(([label, name], at) => {
+      const ys = columns[name];
+      if (!ys?.some((value) => value !== null)) return [];
+      const told = this.runs.length > 1 ? `${run}: ${label}` : label;
+      return [{ label: told, xs, ys, colour: (at + 4 * index) % 8, dashed: index > 0 }];
+    });
+  }
+
+  places(columns) {
+    if (this.axis !== "time") return columns[this.axis];
+    const began = columns.time[0];
+    return columns.time.map((time) => (time - began) / 3600);
+  }
+}

@@ -1,0 +1,121 @@
+// A game of a person against a network of the run.
+
+import { api, ask, choice, complain, count, el, fixed, main, percent, signed, table, trying, words } from "./core.js";
+import { Board } from "./board.js";
+
+const { run } = main.dataset;
+const SIDES = ["first player", "second player"];
+const RESULT = { 1: "You won", 0: "A draw", "-1": "You lost" };
+const status = el("p", { class: "state", role: "status", "aria-live": "polite" });
+const board = new Board((text) => move(text));
+const wdl = el("div", { class: "wdl", role: "img" });
+const lines = el("section", { "aria-label": "What the network thinks" });
+const moves = el("ol", { class: "played-moves", "aria-label": "Moves" });
+const hint = el("button", { type: "button", onclick: () => order("hint") }, "Hint");
+const back = el("button", { type: "button", onclick: () => order("back", true) }, "Take back");
+const shows = el("input", { type: "checkbox", checked: true, onchange: () => draw() });
+const table_ = el("div", { class: "beside", hidden: true },
+  el("div", {}, board.element),
+  el("div", {}, status, wdl, el("div", { class: "fields" }, hint, back, el("label", { class: "check" }, shows, " Show what the network thinks")), lines, el("h2", {}, "Moves"), moves));
+const form = el("form", { class: "fields", onsubmit: (event) => { event.preventDefault(); trying(start); } });
+const wait = el("p", { role: "status", class: "note" });
+let game = null;
+let busy = false;
+
+function draw() {
+  const { found } = game;
+  const isHint = found?.is_hint && found.side === game.side;
+  const arrows = shows.checked && isHint && !game.over ? found.lines.map((line) => ({ clicks: line.clicks, share: line.share, text: line.moves[0] })) : [];
+  board.show(game.board, busy ? [] : game.legal, arrows);
+  status.textContent = told();
+  hint.disabled = busy || !game.is_mine;
+  back.disabled = busy || !game.moves.some((_, at) => at >= game.side);
+  moves.replaceChildren(...game.moves.map((text) => el("li", {}, text)));
+  drawThoughts();
+}
+
+function told() {
+  if (game.over) {
+    const mine = game.side === 0 ? game.outcome : -game.outcome;
+    const score = game.score === null ? "" : ` (${signed(game.score, 1)} for the first player)`;
+    return `${RESULT[mine]}: ${words(game.over)}${score}.`;
+  }
+  if (!game.is_mine) return "The network thinks ...";
+  const last = game.moves.length ? `The network played ${game.moves[game.moves.length - 1]}. ` : "";
+  return `${last}Your move: you are the ${SIDES[game.side]}.`;
+}
+
+function drawThoughts() {
+  const { found } = game;
+  wdl.hidden = lines.hidden = !found || !shows.checked;
+  if (!found) return;
+  const [win, drawn, loss] = found.wdl;
+  const names = game.side === 0 ? [["you", win], ["draw", drawn], ["network", loss]] : [["network", win], ["draw", drawn], ["you", loss]];
+  wdl.setAttribute("aria-label", names.map(([name, share]) => `${name} ${share / 10} %`).join(", "));
+  wdl.replaceChildren(...names.map(([name, share]) => {
+    const part = el("span", { class: name, title: `${name} ${share / 10} %` }, share >= 120 ? `${name} ${Math.round(share / 10)} %` : "");
+    part.style.flexGrow = share;
+    return part;
+  }));
+  const columns = [["Move"], ["Visits", true], ["Value", true], ["Prior", true], ["Expected line"]];
+  const rows = found.lines.map((line) => [line.moves[0], count(line.visits), signed(line.value, 3), percent(line.prior), line.moves.slice(1).join(" ")]);
+  const whose = found.is_hint ? "What it would play for you" : "Before its move";
+  lines.replaceChildren(el("h2", {}, whose), table("Moves that were searched", columns, rows),
+    el("p", { class: "note" }, `${count(found.simulations)} simulations in ${fixed(found.seconds, 2)} s. Values and the expected line are for the side that was to move.`));
+}
+
+async function order(what, thenReply = false, body = {}) {
+  if (busy) return;
+  busy = true;
+  await trying(async () => {
+    game = await ask(`/api/play/${game.room}/${what}`, body);
+    if (thenReply) await reply();
+  });
+  busy = false;
+  draw();
+}
+
+async function reply() {
+  if (game.over || game.is_mine) return;
+  draw();
+  game = await ask(`/api/play/${game.room}/reply`, {});
+}
+
+const move = (text) => order("move", true, { move: text });
+
+async function start() {
+  if (busy) return;
+  busy = true;
+  const wanted = new FormData(form);
+  wait.textContent = "Loading the network. The first game of a kind takes up to a minute, while its rules are compiled.";
+  try {
+    if (game) await ask(`/api/play/${game.room}/leave`, {}).catch(() => null);
+    game = null;
+    game = await ask(api(run, "/play"), { weights: wanted.get("weights"), side: Number(wanted.get("side")), simulations: Number(wanted.get("simulations")) });
+    table_.hidden = false;
+    await reply();
+  } finally {
+    wait.textContent = "";
+    busy = false;
+    if (game) draw();
+  }
+}
+
+await trying(async () => {
+  const known = await ask(api(run, "/weights"));
+  if (!known.length) {
+    complain("This run has no weights yet. Load the page again when azserver has started.");
+    return;
+  }
+  const named = (name, text, options, selected) => {
+    const { select, field } = choice(text, options, selected);
+    select.name = name;
+    return field;
+  };
+  form.append(
+    named("weights", "Network", known.map((name, at) => [name, at ? name : `${name} (newest)`])),
+    named("side", "You are the", [[0, SIDES[0]], [1, SIDES[1]]], 0),
+    named("simulations", "Simulations a move", [1, 10, 50, 100, 200, 400, 800, 1600, 5000].map((n) => [n, count(n)]), 100),
+    el("button", { type: "submit", class: "main" }, "New game"));
+  main.append(form, wait, table_);
+});

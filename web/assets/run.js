@@ -1,0 +1,117 @@
+// One run: live figures, players, alerts, curves.
+
+import { api, ask, complain, count, duration, el, fixed, main, since, table, trying, words } from "./core.js";
+import { Curves } from "./curves.js";
+
+const { run } = main.dataset;
+const state = el("p", { class: "state", role: "status" }, "Reading ...");
+const cards = el("dl", { class: "cards" });
+const alerts = el("section", { "aria-label": "Alerts" });
+const players = el("section", { "aria-label": "Players" });
+const figures = el("section", { "aria-label": "All figures" });
+const curvesPlace = el("section");
+let curves = null;
+main.append(state, alerts, cards, curvesPlace, players, figures);
+
+function card(name, value, more = "") {
+  return el("div", { class: "card" }, el("dt", {}, name), el("dd", {}, value, more ? el("small", {}, more) : null));
+}
+
+function fill(live) {
+  if (!live.target_rows || live.mean_batch === undefined) return ["–", ""];
+  return [`${Math.round((100 * live.mean_batch) / live.target_rows)} %`, `${fixed(live.mean_batch, 1)} of ${count(live.target_rows)} positions`];
+}
+
+function next(found) {
+  if (found.next_weights_s !== null) return ["in " + duration(found.next_weights_s), ""];
+  return ["–", found.live?.trainer?.waiting_for ? `training waits for ${found.live.trainer.waiting_for}` : ""];
+}
+
+function liveCards(live) {
+  const { workers = 0, clients = 0, trainer = 0 } = live.sessions ?? {};
+  return [
+    card("Evaluations a second", count(live.evals_per_s)),
+    card("Batches filled", ...fill(live)),
+    card("Queue wait", `${fixed(live.queue_wait_ms, 2)} ms`, `${count(live.queue_rows)} positions wait`),
+    card("Connected", count(workers + clients), `${workers} workers, ${clients} clients, ${trainer ? "a trainer" : "no trainer"}`),
+  ];
+}
+
+function drawCards(found) {
+  const { summary: about, live } = found;
+  const age = about.created ? duration(since(about.created)) : "–";
+  cards.replaceChildren(
+    card("Game", words(about.game), `network ${about.network ?? "?"}`),
+    card("Age", age, about.running ? "running" : "stopped"),
+    card("Games", count(about.games), about.running ? `${count(about.games_per_h)} an hour` : ""),
+    card("Training step", count(about.step), `weights version ${count(about.version)}`),
+    ...(about.running ? [card("Next weights", ...next(found))] : []),
+    ...(live ? liveCards(live) : []),
+    card("Strength", about.strength ? `${count(about.strength.elo)} Elo` : "–", about.strength ? `± ${count(about.strength.margin)} at step ${count(about.strength.step)}` : "not measured: azplay ladder"),
+  );
+}
+
+function drawAlerts(found) {
+  const boxes = found.alerts.map((alert) => el("article", { class: "alert" },
+    el("h3", {}, alert.name), el("p", {}, alert.seen),
+    alert.cause ? el("p", {}, el("b", {}, "Likely cause: "), alert.cause) : null,
+    alert.change ? el("p", {}, el("b", {}, "What to change: "), alert.change) : null));
+  const old = [...alerts.querySelectorAll("h3")].map((one) => one.textContent).join();
+  const is = found.alerts.map((one) => one.name).join();
+  if (old !== is || boxes.length) alerts.replaceChildren(...boxes);
+}
+
+function drawPlayers(found) {
+  const columns = [["Player"], ["Kind"], ["Games/h", true], ["Positions/s", true], ["A game takes", true], ["Weights", true], ["Last game", true]];
+  const rows = found.players.map((one) => [one.player, one.kind, count(one.games_per_h), fixed(one.positions_per_s, 1), duration(one.seconds_per_game), count(one.version), `${duration(one.seen)} ago`]);
+  players.replaceChildren(el("h2", {}, "Workers and clients"),
+    rows.length ? table("Workers and clients", columns, rows) : el("p", { class: "note" }, "No game has come in during the last ten minutes."),
+    el("p", { class: "note" }, "Rates over the last ten minutes, from the games that the trainer has stored."));
+}
+
+function drawFigures(found) {
+  if (!found.lines) {
+    figures.replaceChildren();
+    return;
+  }
+  figures.replaceChildren(el("h2", {}, "As azserver tells it"), table("Figures of azserver", [["Figure"], ["Now"]], found.lines));
+}
+
+function draw(found) {
+  if (found.error) {
+    complain(found.error);
+    return;
+  }
+  complain("");
+  const heard = found.server ? ` ${found.server}` : " Live figures every two seconds.";
+  state.textContent = found.summary.running ? `Running.${heard}` : "Stopped. What is shown are its last figures.";
+  drawAlerts(found);
+  drawCards(found);
+  drawPlayers(found);
+  drawFigures(found);
+  if (found.row && curves) curves.add(found.row);
+  else if (found.row) trying(loadCurves);
+}
+
+async function loadCurves() {
+  const history = await ask(api(run, "/history"));
+  if (!history.columns.time.length) {
+    curvesPlace.replaceChildren(el("p", { class: "note" }, "Curves appear with the first training step."));
+    return;
+  }
+  curves = new Curves([[run, history]]);
+  curvesPlace.replaceChildren(el("h2", {}, "Curves"), el("p", { class: "note" }, "Drag over a stretch to zoom, double-click to see all again; with the keyboard: +, −, 0 and the arrows."), curves.element);
+}
+
+trying(loadCurves);
+const events = new EventSource(api(run, "/events"));
+events.onmessage = (event) => draw(JSON.parse(event.data));
+let lost = false;
+events.onerror = () => {
+  lost = true;
+  state.textContent = "azplay web does not answer. Trying again ...";
+};
+events.onopen = () => {
+  if (lost) trying(loadCurves);
+  lost = false;
+};

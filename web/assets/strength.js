@@ -1,0 +1,47 @@
+// How strong a run's networks are over training.
+
+import { api, ask, count, el, main, percent, table, trying } from "./core.js";
+import { Chart } from "./chart.js";
+
+const { run } = main.dataset;
+
+function grouped(rows, key) {
+  const groups = new Map();
+  for (const row of rows) groups.set(key(row), [...(groups.get(key(row)) ?? []), row]);
+  return [...groups];
+}
+
+function elo(found) {
+  if (!found.ladder.length) {
+    return [el("p", {}, "Nobody has rated this run's networks. ", el("code", {}, `azplay ladder ${run}`), " does, and leaves ratings.json in its folder.")];
+  }
+  const chart = new Chart({ title: "Elo over training", caption: "With 95 % intervals. Players that never change keep the scale." });
+  chart.set(grouped(found.ladder, (row) => row.search).map(([label, rows], at) => ({
+    label, xs: rows.map((row) => row.step), ys: rows.map((row) => row.elo), margins: rows.map((row) => row.margin), colour: at % 8,
+  })), "training step");
+  const rows = found.ladder.map((row) => [row.label, row.search, count(row.step), count(row.games), row.hours === null ? "–" : row.hours.toFixed(2), `${count(row.elo)} ± ${count(row.margin)}`]);
+  const others = found.fixed.map((row) => [row.label, count(row.elo)]);
+  return [chart.element, table("Rated networks", [["Network"], ["Search"], ["Step", true], ["Games before", true], ["Hours", true], ["Elo", true]], rows),
+    el("h3", {}, "On the same scale"), table("Players that never change", [["Player"], ["Elo", true]], others)];
+}
+
+function errors(found) {
+  if (!found.errors.length) {
+    return [el("p", {}, "Where the right move is known, ", el("code", {}, `azplay truth FILE --json runs/${run}/truth-N.json`), " counts errors; files called truth*.json in the run's folder are shown here.")];
+  }
+  const charts = grouped(found.errors, (row) => row.search).map(([search, rows]) => {
+    const chart = new Chart({ title: `Errors, ${search}`, caption: "Share of the known positions in which the chosen move throws the result away.", percent: true });
+    chart.set(grouped(rows, (row) => row.group).map(([label, some], at) => ({
+      label, xs: some.map((row) => row.step), ys: some.map((row) => row.errors), colour: at % 8,
+    })), "training step");
+    return chart.element;
+  });
+  const rows = found.errors.map((row) => [count(row.step), row.search, row.group, count(row.rows), percent(row.errors), percent(row.errors_matter)]);
+  return [el("div", { class: "grid" }, charts), table("Errors in known positions", [["Step", true], ["Search"], ["Group"], ["Positions", true], ["Errors", true], ["Where it matters", true]], rows)];
+}
+
+await trying(async () => {
+  const found = await ask(api(run, "/strength"));
+  main.append(el("section", { "aria-label": "Ladder" }, el("h2", {}, "Ladder"), elo(found)),
+    el("section", { "aria-label": "Known positions" }, el("h2", {}, "Known positions"), errors(found)));
+});

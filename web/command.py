@@ -1,0 +1,129 @@
+"""`azplay web [RUNS]`: the runs of a folder as pages in a browser."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import math
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import Positional
+
+from runtime.config import check_ranges, load
+from runtime.exits import Exit, Fatal
+from runtime.extras import require
+
+if TYPE_CHECKING:
+    from runtime.aio import Stop
+
+EXAMPLES = (
+    "azplay web                                # the runs in runs/, at http://127.0.0.1:8000",
+    "azplay web runs/chess-tiny --port 9000    # begins with the page of this run",
+    "azplay web /data/runs --threads 4         # networks that play use four cores",
+)
+NICE = 5
+"""Added to the niceness of this process: whoever trains on this machine goes first."""
+
+
+@dataclass(frozen=True)
+class WebConfig:
+    """Pages on the runs of a folder: live figures, curves, games, and playing against any network.
+
+    They are for this machine only unless --listen says otherwise. Nothing is loaded from the internet, and
+    nothing in the folder is changed.
+    """
+
+    runs: Positional[Path] = Path("runs")
+    """Folder of all runs, or of one."""
+    port: int = 8000
+    """Of the pages; 0: any that is free."""
+    listen: str = "127.0.0.1"
+    """Address to listen on. 0.0.0.0 shows the pages to everybody who reaches this machine, without a
+    password."""
+    threads: int = 1
+    """CPU threads of each network that plays or is asked."""
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(WebConfig, command="azplay web", examples=EXAMPLES)
+    check_ranges(config, port=(0, 65_535), threads=(1, math.inf))
+    runs, page = folder_of(config.runs)
+    require("web", "azplay web")
+    from runtime import aio
+
+    listener = listen(config.listen, config.port)
+    os.nice(NICE)
+    logging.basicConfig(level=logging.WARNING, format="azplay web: %(message)s")
+    aio.run(lambda stop: serve(runs, listener, config, page, stop))
+    return int(Exit.OK)
+
+
+def folder_of(path: Path) -> tuple[Path, str]:
+    """(the folder of all runs, address of the page to begin with). Fatal(BAD_DATA)."""
+    if (path / "run.json").is_file() or (path / "games.db").is_file():
+        whole = path.resolve()
+        return whole.parent, f"/run/{whole.name}"
+    if not path.is_dir():
+        raise Fatal(
+            f"{path} is no folder; give the folder of your runs, such as runs, or start a run first (azrun)",
+            Exit.BAD_DATA,
+        )
+    return path, "/"
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """A socket that listens. Fatal(CONFIG) if the address is not this machine's, Fatal(TRY_AGAIN) if the port
+    is in use."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(place)
+        listener.listen(128)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise Fatal(
+                f"port {port} of {address} is in use, perhaps by another azplay web: give another --port, "
+                "or 0 for any that is free",
+                Exit.TRY_AGAIN,
+            ) from error
+        raise Fatal(
+            f"cannot listen on {address}, port {port}: {error.strerror or error}; give another --listen or "
+            "--port",
+            Exit.CONFIG,
+        ) from error
+    return listener
+
+
+async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: str, stop: Stop) -> None:
+    """Answer until asked to stop."""
+    from aiohttp import web
+
+    from web.app import make_app, open_site
+    from web.guarding import is_loopback
+
+    host, port = listener.getsockname()[:2]
+    async with open_site(runs, config.threads) as site:
+        runner = web.AppRunner(make_app(site, config.listen), access_log=None, shutdown_timeout=2.0)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, listener).start()
+            shown = f"[{host}]" if ":" in host else host
+            print(f"http://{shown}:{port}{page}", flush=True)
+            if not is_loopback(host):
+                print(
+                    f"azplay web: listening on {host}: everybody who reaches this machine can look at the "
+                    f"runs in {runs} and play. There is no password.",
+                    file=sys.stderr,
+                )
+            stop.waits_for = "pages that are being answered"
+            await stop.finishing.wait()
+            await site.watching.close()
+        finally:
+            await runner.cleanup()

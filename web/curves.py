@@ -1,0 +1,172 @@
+"""Which curves a run's page draws, and one reader of them for all pages that are open.
+
+The reader goes on where it stopped: each look reads only what the trainer has added since. However long the
+run, it keeps at most twice MOST moments, evenly spread, and the newest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from report.history import STEP, row_of
+
+MOST = 1000
+"""Moments of a curve; a page is rarely wider in pixels."""
+CHUNK = 1 << 20
+"""Bytes read at once."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves over each other, by the names that TensorBoard shows too."""
+
+    title: str
+    caption: str
+    """How to read it."""
+    curves: tuple[tuple[str, str], ...]
+    """(label, name of the figure)"""
+    percent: bool = False
+
+
+CHARTS = (
+    Chart(
+        "Policy loss",
+        "Cross-entropy with the search's policy. No network gets below the entropy of its targets.",
+        (
+            ("training", "trainer/policy_loss"),
+            ("held-out games", "trainer/held_out_policy_loss"),
+            ("entropy of the targets", "trainer/policy_entropy"),
+        ),
+    ),
+    Chart(
+        "Value loss",
+        "Cross-entropy with the result. Held-out games far above training: the network memorises.",
+        (("training", "trainer/value_loss"), ("held-out games", "trainer/held_out_value_loss")),
+    ),
+    Chart(
+        "Results in the replay window",
+        "Shares of the positions whose game the first player won, nobody won, or the second player won.",
+        (
+            ("first", "window_outcomes/first"),
+            ("draw", "window_outcomes/draw"),
+            ("second", "window_outcomes/second"),
+        ),
+        percent=True,
+    ),
+    Chart(
+        "Length of games",
+        "Plies of the newest games: a tenth, half and nine tenths are not longer.",
+        (("p10", "lengths/p10"), ("p50", "lengths/p50"), ("p90", "lengths/p90")),
+    ),
+    Chart(
+        "What the search adds",
+        "KL divergence of the search's policy from the network's, nats. Near 0 it teaches nothing new.",
+        (("KL", "search/kl"),),
+    ),
+    Chart(
+        "Another move than the network's",
+        "Share of the searches whose most visited move is not the network's first choice.",
+        (("share", "search/differs"),),
+        percent=True,
+    ),
+    Chart("Games an hour", "Since the trainer started.", (("games an hour", "trainer/games_per_h"),)),
+    Chart(
+        "Known positions",
+        "What the network says of positions whose value is known, for the side to move, -1 to 1.",
+        (),
+    ),
+)
+PROBES = "probe_values/"
+X_AXES = (STEP, "trainer/games", "time")
+NAMES = (*X_AXES, *(name for chart in CHARTS for _, name in chart.curves), "trainer/weights_version")
+
+
+class Curves:
+    """The figures of one run over time. One thread at a time may use it."""
+
+    def __init__(self, path: Path, most: int = MOST) -> None:
+        self._path = path
+        self._most = most
+        self._forget()
+
+    def _forget(self) -> None:
+        self._offset = 0
+        self._inode = 0
+        self._rest = b""
+        self._stride = 1
+        self._read = 0
+        """Rows read so far."""
+        self.rows: list[dict[str, float]] = []
+        self._numbers: list[int] = []
+        """Number of each row, so that they stay evenly spread."""
+        self.probes: dict[str, None] = {}
+
+    def look(self) -> bool:
+        """Read what is new; whether anything was. A file that was replaced or cut is read anew."""
+        try:
+            with self._path.open("rb") as file:
+                about = self._path.stat()
+                if about.st_size < self._offset or about.st_ino != self._inode:
+                    self._forget()
+                    self._inode = about.st_ino
+                file.seek(self._offset)
+                before = self._read
+                while data := file.read(CHUNK):
+                    self._offset += len(data)
+                    self._take(data)
+                return self._read > before
+        except FileNotFoundError:
+            self._forget()
+            return False
+
+    def _take(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > CHUNK:  # no line of ours is as long: damage
+            self._rest = b""
+        for line in lines:
+            row = row_of(line)
+            if row is not None:
+                self._add(row)
+
+    def _add(self, row: dict[str, float]) -> None:
+        """Rows of steps that the trainer made again, from a checkpoint on, replace the former ones."""
+        while self.rows and self.rows[-1][STEP] >= row[STEP]:
+            self.rows.pop()
+            self._numbers.pop()
+        if self._numbers and self._numbers[-1] % self._stride:  # it was kept as the newest only
+            self.rows.pop()
+            self._numbers.pop()
+        self.probes.update(dict.fromkeys(name for name in row if name.startswith(PROBES)))
+        self.rows.append({name: row[name] for name in (*NAMES, *self.probes) if name in row})
+        self._numbers.append(self._read)
+        self._read += 1
+        if len(self.rows) > 2 * self._most:
+            self._thin()
+
+    def _thin(self) -> None:
+        self._stride *= 2
+        newest = self._numbers[-1]
+        kept = [
+            at for at, number in enumerate(self._numbers) if number % self._stride == 0 or number == newest
+        ]
+        self.rows = [self.rows[at] for at in kept]
+        self._numbers = [self._numbers[at] for at in kept]
+
+    def as_columns(self) -> dict[str, list[float | None]]:
+        """A list for each figure, as long as there are rows."""
+        return {name: [row.get(name) for row in self.rows] for name in (*NAMES, *self.probes)}
+
+
+def charts(probes: list[str]) -> list[dict[str, Any]]:
+    """The charts for a page; the last one has a curve for each known position."""
+    found = []
+    for chart in CHARTS:
+        known = [[name.removeprefix(PROBES), name] for name in probes]
+        curves = [list(curve) for curve in chart.curves] or known
+        if curves:
+            found.append(
+                {"title": chart.title, "caption": chart.caption, "curves": curves, "percent": chart.percent}
+            )
+    return found

@@ -1,0 +1,139 @@
+"""What stands before every handler: who may ask, what browsers may load, and errors as pages.
+
+A page of another site can make a browser send requests to 127.0.0.1. So the Host header must name this
+machine (else a name that the other site points here would pass for ours), and orders must come from our own
+pages.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from web.markup import error_page
+from web.trouble import Trouble, trouble_of
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+MOST_BODY = 16 * 1024
+"""Bytes of a request's body."""
+JSON = "application/json"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens on `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def may_name(host: str, listen: str) -> bool:
+    """Whether `host`, of a Host header, is a name under which a server that listens on `listen` is asked for.
+
+    No other site can bring a browser to send an address in place of a name. Names are this machine's own.
+    """
+    if is_loopback(listen):
+        return is_loopback(host)
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        own = socket.gethostname().lower()
+        return host in {"localhost", listen.lower(), own, own.partition(".")[0]}
+    return True
+
+
+def only_for(listen: str) -> Middleware:
+    """Refuses requests with the Host of somebody else, and changes asked for by other sites' pages."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        host = (urlsplit(f"//{request.host}").hostname or "").lower()
+        if not may_name(host, listen):
+            raise Trouble(
+                f"This server does not answer to the name {host[:80]!r}. Use the address that it printed "
+                "when it started.",
+                HTTPStatus.MISDIRECTED_REQUEST,
+            )
+        if request.method not in ("GET", "HEAD"):
+            _check_origin(request)
+        return await handler(request)
+
+    return check
+
+
+def _check_origin(request: web.Request) -> None:
+    origin = request.headers.get("Origin")
+    site = request.headers.get("Sec-Fetch-Site", "same-origin")
+    foreign = origin is not None and urlsplit(origin).netloc != request.host
+    if foreign or site != "same-origin":
+        raise Trouble("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
+    if request.content_type != JSON:
+        raise Trouble(f"The body must be {JSON}.", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+
+
+@web.middleware
+async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Whatever goes wrong becomes a sentence for a person, with the right status; never a traceback."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        if error.status < HTTPStatus.BAD_REQUEST:
+            raise
+        found = Trouble(_REASONS.get(HTTPStatus(error.status), error.reason), HTTPStatus(error.status))
+    except Exception as error:
+        known = trouble_of(error)
+        if known is None:
+            log.exception("fault in the answer to %s %s", request.method, request.path)
+            text = "That is a fault in azselfplay itself; the terminal of azplay web shows it."
+            known = Trouble(text, HTTPStatus.INTERNAL_SERVER_ERROR)
+        found = known
+    return _told(request, found)
+
+
+_REASONS = {
+    HTTPStatus.NOT_FOUND: "There is no such page.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This address does not take that kind of request.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: f"The request is longer than {MOST_BODY} bytes.",
+}
+
+
+def _told(request: web.Request, trouble: Trouble) -> web.Response:
+    if request.path.startswith("/api/"):
+        return as_json({"error": trouble.text}, trouble.status)
+    page = error_page(trouble.status, trouble.text)
+    return web.Response(text=page, content_type="text/html", status=trouble.status)
+
+
+def as_json(found: object, status: int = HTTPStatus.OK) -> web.Response:
+    """An answer for our scripts; numbers that are not finite become null."""
+    response = web.Response(body=msgspec.json.encode(found), content_type=JSON, status=status)
+    response.headers["Cache-Control"] = "no-store"
+    response.enable_compression()
+    return response
+
+
+async def add_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    """For `on_response_prepare`."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)

@@ -1,0 +1,1 @@
+"""Games of a person against a network of a run."""

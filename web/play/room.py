@@ -1,0 +1,156 @@
+"""One game of a person against a network."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from engine.core.orders import Request
+from engine.core.report import Report
+from engine.core.thinker import Thinker, Thinking
+from engine.uci.info import wdl_per_mille
+from games.game_history import GameHistory
+from web.boards import board, moves
+from web.trouble import Trouble
+
+LINES = 8
+"""Moves that are shown with their visits."""
+LONGEST = 12
+"""Moves of a line that are shown."""
+
+
+class Room:
+    """The game, and the tree that searches it. One request at a time changes it."""
+
+    def __init__(
+        self, token: str, run: str, weights: Path, thinker: Thinker, side: int, simulations: int
+    ) -> None:
+        self.token = token
+        self.run = run
+        self.weights = weights
+        self.used_at = 0.0
+        """When it was last asked for, seconds of the event loop."""
+        self.lock = asyncio.Lock()
+        self.thinker = thinker
+        self._game = thinker.game
+        self._side = side
+        """The person's; 0: the first player."""
+        self._simulations = simulations
+        self._played = GameHistory(self._game)
+        self._found: dict[str, Any] | None = None
+        """What the newest search found, of the position before the network's move or now."""
+
+    # ---- What a person does ---------------------------------------------------------------------
+
+    def play(self, text: str) -> None:
+        """The person's move, in the game's notation. Trouble(409) if it is not theirs to make."""
+        if self._played.end_reason() is not None:
+            raise Trouble("The game is over.", HTTPStatus.CONFLICT)
+        if self._played.side_to_move != self._side:
+            raise Trouble("It is the network's turn.", HTTPStatus.CONFLICT)
+        try:
+            self._played.play_text(text)
+        except ValueError as error:
+            raise Trouble(f"That move cannot be played: {error}", HTTPStatus.CONFLICT) from error
+        self._found = None
+
+    async def reply(self) -> None:
+        """The network's move, where it is its turn."""
+        if self._played.end_reason() is None and self._played.side_to_move != self._side:
+            action = await self._search(is_hint=False)
+            self._played.play(action)
+
+    async def hint(self) -> None:
+        """What the network would play in the person's place."""
+        if self._played.end_reason() is not None:
+            raise Trouble("The game is over.", HTTPStatus.CONFLICT)
+        await self._search(is_hint=True)
+
+    def take_back(self) -> None:
+        """Back to the position before the person's last move."""
+        actions, game = self._played.actions, GameHistory(self._game)
+        turns = []
+        for action in actions:
+            if game.side_to_move == self._side:
+                turns.append(game.ply)
+            game.play(action)
+        if not turns:
+            raise Trouble("There is no move of yours to take back.", HTTPStatus.CONFLICT)
+        self._played = GameHistory(self._game)
+        for action in actions[: turns[-1]]:
+            self._played.play(action)
+        self._found = None
+
+    # ---- Searching ------------------------------------------------------------------------------
+
+    async def _search(self, *, is_hint: bool) -> int:
+        reports: list[Report] = []
+        request = Request(
+            start=self._played.start,
+            actions=tuple(self._played.actions),
+            began=asyncio.get_running_loop().time(),
+            simulations=self._simulations,
+            lines=LINES,
+            show_draw=True,
+        )
+        side, state = self._played.side_to_move, self._played.state.copy()
+        found = await self.thinker.think(Thinking(request), reports.append)
+        action = found.action if found.moves else int(self._played.legal_actions()[0])
+        self._found = {"is_hint": is_hint, "side": side, **self._shown(reports[-1], side)}
+        self._with_clicks(self._found["lines"], state)
+        return action
+
+    def _shown(self, report: Report, side: int) -> dict[str, Any]:
+        best = report.lines[0] if report.lines else None
+        total = max(1, sum(line.visits for line in report.lines))
+        wdl = (0, 1000, 0)
+        if best is not None:
+            wdl = wdl_per_mille(best.value, report.draw or 0.0, best.proof)
+        return {
+            "simulations": report.progress.simulations,
+            "seconds": report.progress.seconds,
+            "wdl": list(wdl if side == 0 else reversed(wdl)),
+            "lines": [
+                {
+                    "moves": list(line.moves[:LONGEST]),
+                    "visits": line.visits,
+                    "share": line.visits / total,
+                    "value": line.value,
+                    "prior": line.prior,
+                }
+                for line in report.lines
+            ],
+        }
+
+    def _with_clicks(self, lines: list[dict[str, Any]], state: Any) -> None:
+        for line in lines:
+            action = self._game.notation.action_from_text(state, line["moves"][0])
+            line["clicks"] = moves(self._game, state, [action])[0]["clicks"]
+
+    # ---- What is shown --------------------------------------------------------------------------
+
+    def view(self) -> dict[str, Any]:
+        """Everything that a page shows. `wdl`: win, draw and loss of the first player, per mille."""
+        played = self._played
+        over, texts = played.end_reason(), played.moves_text()
+        mine = over is None and played.side_to_move == self._side
+        legal = played.legal_actions().tolist() if mine else []
+        return {
+            "room": self.token,
+            "run": self.run,
+            "game": self._game.name,
+            "weights": self.thinker.net.name,
+            "simulations": self._simulations,
+            "side": self._side,
+            "to_move": played.side_to_move,
+            "is_mine": mine,
+            "board": board(self._game, played.state, texts[-1] if texts else ""),
+            "legal": moves(self._game, played.state, legal),
+            "moves": texts,
+            "over": over,
+            "outcome": None if over is None else played.outcome(),
+            "score": played.score(),
+            "found": self._found,
+        }

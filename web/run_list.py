@@ -1,0 +1,142 @@
+"""A run in a few figures, from the ends of its files: for the list of runs, and the head of its page."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from report.ratings import read_ratings
+from runtime.exits import Fatal
+from runtime.runs import RunFolder
+
+MOST_RUNS = 200
+"""Runs in the list: those that changed last."""
+LAST_BYTES = 32_768
+"""Of figures.jsonl, read from its end: more than two lines."""
+FRESH = 150.0
+"""Seconds since the last figures within which a run counts as running, where locks do not say so. After two
+hours they are written once a minute."""
+
+
+def summaries(runs: Path) -> list[dict[str, Any]]:
+    """All runs, those that changed last first."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(runs) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError, Fatal):
+                run = RunFolder(runs, entry.name)
+                if run.about.is_file() or run.games.is_file():
+                    found.append((changed_at(run), run))
+    found.sort(key=lambda one: one[0], reverse=True)
+    held = locked_inodes()
+    return [summary(run, held) for _, run in found[:MOST_RUNS]]
+
+
+def changed_at(run: RunFolder) -> float:
+    """When the run's figures or games last changed, seconds since 1970."""
+    return max(_changed(path) for path in (run.figures_log, run.games, run.about))
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def summary(run: RunFolder, held: frozenset[tuple[int, int]]) -> dict[str, Any]:
+    """One run; what is not known is None.
+
+    held  `locked_inodes()`
+    """
+    about, row, figures = _about(run), newest_row(run), run.read_figures()
+    return {
+        "name": run.name,
+        "game": about.get("game"),
+        "network": figures.get("architecture") or _network(run),
+        "created": about.get("created"),
+        "changed": changed_at(run),
+        "running": is_running(run, held),
+        "games": row.get("trainer/games", figures.get("games")),
+        "games_per_h": row.get("trainer/games_per_h", figures.get("games_per_h")),
+        "step": row.get("trainer/step", figures.get("step")),
+        "version": row.get("trainer/weights_version", figures.get("weights_version")),
+        "strength": strongest(run),
+        "alerts": row.get("alerts", figures.get("alerts")) or [],
+    }
+
+
+def _about(run: RunFolder) -> Mapping[str, Any]:
+    try:
+        return run.describe()
+    except Fatal:
+        return {}
+
+
+def _network(run: RunFolder) -> str | None:
+    """As it was asked for, before the trainer has said what it is."""
+    found = settings_of(run.config).get("net")
+    return found if isinstance(found, str) else None
+
+
+def settings_of(path: Path) -> dict[str, Any]:
+    """A file of settings as used; {} if there is none."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def newest_row(run: RunFolder) -> dict[str, Any]:
+    """The last whole line of figures.jsonl; {} if there is none."""
+    try:
+        with run.figures_log.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
+            lines = file.read(LAST_BYTES).split(b"\n")
+    except OSError:
+        return {}
+    for line in reversed(lines[:-1]):
+        with contextlib.suppress(ValueError):
+            found = json.loads(line)
+            return found if isinstance(found, dict) else {}
+    return {}
+
+
+def strongest(run: RunFolder) -> dict[str, Any] | None:
+    """The newest of the run's networks that `azplay ladder` has rated, by its best search."""
+    rated = read_ratings(run.path / "ratings.json")
+    known = [] if rated is None else [one for one in rated.players if one.name in rated.ratings]
+    steps = [one.step for one in known if one.step is not None]
+    if rated is None or not steps:
+        return None
+    newest = [rated.ratings[one.name] for one in known if one.step == max(steps)]
+    best = max(newest, key=lambda rating: rating.elo)
+    return {"elo": best.elo, "margin": best.margin95, "step": max(steps)}
+
+
+def is_running(run: RunFolder, held: frozenset[tuple[int, int]]) -> bool:
+    """Whether a process of this machine works on the run, or some process has written figures just now."""
+    for program in ("azserver", "trainer"):
+        with contextlib.suppress(OSError):
+            found = (run.path / f"{program}.lock").stat()
+            if (found.st_dev, found.st_ino) in held:
+                return True
+    return time.time() - _changed(run.figures_log) < FRESH
+
+
+def locked_inodes() -> frozenset[tuple[int, int]]:
+    """(device, inode) of the files that processes hold a lock on. To try a lock could keep the process from
+    it that has a right to it."""
+    found = set()
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            words = [word for word in line.split() if word != "->"]  # a process that waits
+            major, minor, inode = words[5].split(":")
+            found.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
+    return frozenset(found)

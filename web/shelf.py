@@ -1,0 +1,239 @@
+"""Stored games: lists with a filter, and single games ply by ply. Each call opens the store and closes it
+again, so that a run that is deleted is let go."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from threading import Lock
+from typing import Any
+
+from games import get_game
+from games.game_history import GameHistory
+from games.knowledge import knowledge_of
+from games.spec import PLY_CAP, RESIGNATION, Game, State
+from protocol.records import POLICY_TARGET, BadRecord, GameRecord
+from report.games.export import as_pgn, as_text, tags
+from report.games.showing import RESULTS, Ply, plies, versions
+from runtime.runs import RunFolder
+from store.reader import StoreReader
+from store.rows import COLUMNS, Stored
+from web.boards import board, moves
+from web.trouble import Trouble
+
+PAGE = 50
+"""Games of a page."""
+LOOKED_AT = 100_000
+"""Games that a filter looks at for one page: rare ones are looked for further back on the next page."""
+KEPT = 8
+"""Games kept ready: whoever steps through one asks for each of its positions."""
+CANDIDATES = 12
+"""Moves shown with their visits."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which games to list; "" and None let all pass."""
+
+    outcome: int | None = None
+    reason: str = ""
+    source: str = ""
+    version: int | None = None
+    """Weights that played in it."""
+    min_plies: int = 0
+    max_plies: int = 0
+    """0: no limit."""
+
+    def clauses(self) -> list[tuple[str, list[Any]]]:
+        """SQL with a `?` for each value."""
+        found: list[tuple[str, list[Any]]] = []
+        if self.outcome is not None:
+            found.append(("outcome = ?", [self.outcome]))
+        if self.reason:
+            found.append(("reason = ?", [self.reason]))
+        if self.source:
+            found.append(("source = ?", [self.source]))
+        if self.version is not None:
+            found.append(("version_min <= ? AND version_max >= ?", [self.version, self.version]))
+        if self.min_plies:
+            found.append(("plies >= ?", [self.min_plies]))
+        if self.max_plies:
+            found.append(("plies <= ?", [self.max_plies]))
+        return found
+
+
+@dataclass(frozen=True)
+class Open:
+    """A stored game, replayed."""
+
+    game: Game
+    stored: Stored
+    record: GameRecord
+    played: GameHistory
+    plies: list[Ply]
+
+
+class Shelf:
+    """The games of all runs. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[str, bytes], Open] = OrderedDict()
+        self._lock = Lock()
+
+    def listed(self, run: RunFolder, wanted: Filter, before: int) -> dict[str, Any]:
+        """A page of games older than number `before` (0: the newest), newest first."""
+        with _store(run) as games:
+            low, high = games.span()
+            last = min(before - 1, high) if before else high
+            first = max(low, last - LOOKED_AT + 1)
+            clauses = [("seq BETWEEN ? AND ?", [first, last]), *wanted.clauses()]
+            where = " AND ".join(text for text, _ in clauses)
+            values = [value for _, some in clauses for value in some]
+            sql = f"SELECT {COLUMNS} FROM games WHERE {where} ORDER BY seq DESC LIMIT {PAGE}"
+            rows = [Stored.of(row) for row in games.query(sql, *values)]
+            reasons = [reason.name for reason in get_game(games.game).end_reasons[1:]]
+            older = rows[-1].seq if len(rows) == PAGE else first
+            return {
+                "games": [_about(row) for row in rows],
+                "older": older if older > low else None,
+                "looked_at": [first, last],
+                "span": [low, high],
+                "reasons": [*reasons, PLY_CAP, RESIGNATION],
+            }
+
+    def shown(self, run: RunFolder, number: int) -> dict[str, Any]:
+        """A game with its moves and values; values are for the first player."""
+        one = self._of(run, number)
+        turn = [1 if ply.side == 0 else -1 for ply in one.plies]
+        known = knowledge_of(one.game)
+        return {
+            **_about(one.stored),
+            "player": one.record.source,
+            "simulations": one.record.simulations,
+            "seconds": one.record.seconds,
+            "score": one.played.score(),
+            "start": one.record.start,
+            "form": form_of(one.game) if known.pgn else "text",
+            "moves": [ply.move for ply in one.plies],
+            "sides": [ply.side for ply in one.plies],
+            "values": [ply.value * sign for ply, sign in zip(one.plies, turn, strict=True)],
+            "priors": [
+                None if ply.prior_value is None else ply.prior_value * sign
+                for ply, sign in zip(one.plies, turn, strict=True)
+            ],
+            "kl": [ply.prior_kl for ply in one.plies],
+        }
+
+    def position(self, run: RunFolder, number: int, ply: int) -> dict[str, Any]:
+        """The position after `ply` moves, and what the search there found."""
+        one = self._of(run, number)
+        _check_ply(one, ply)
+        before = one.plies[ply - 1].move if ply else ""
+        state = one.played.states[ply]
+        found = {"ply": ply, "board": board(one.game, state, before), "search": None}
+        if ply < len(one.plies):
+            found["search"] = _search(one, ply)
+        return found
+
+    def moves_to(self, run: RunFolder, number: int, ply: int) -> tuple[str, list[str], State]:
+        """(start, the moves that lead to the position after `ply` of them, that position [state_words])."""
+        one = self._of(run, number)
+        _check_ply(one, ply)
+        return one.record.start, [done.move for done in one.plies[:ply]], one.played.states[ply]
+
+    def download(self, run: RunFolder, number: int) -> tuple[str, str]:
+        """(file name, contents) of a game in the form that other programs read."""
+        one = self._of(run, number)
+        pgn = knowledge_of(one.game).pgn
+        write: Callable[[Game, dict[str, str], GameRecord], str]
+        write = as_text if pgn is None else partial(as_pgn, pgn)
+        text = write(one.game, tags(f"azselfplay {run.name}", one.stored, one.record), one.record)
+        ending = {"text": "txt"}.get(form_of(one.game), form_of(one.game).lower())
+        return f"{run.name}-{number}.{ending}", text + "\n"
+
+    def _of(self, run: RunFolder, number: int) -> Open:
+        with _store(run) as games:
+            stored = next(games.numbered([number]), None)
+            if stored is None:
+                low, high = games.span()
+                there = f"Its games have the numbers {low} to {high}." if high else "It has no games yet."
+                raise Trouble(f"Run {run.name} has no game {number}. {there}")
+            name = games.game
+        with self._lock:
+            kept = self._open.get((run.name, stored.uid))
+            if kept is None:
+                kept = _opened(get_game(name), stored)
+                self._open[run.name, stored.uid] = kept
+            self._open.move_to_end((run.name, stored.uid))
+            while len(self._open) > KEPT:
+                self._open.popitem(last=False)
+            return kept
+
+
+@contextmanager
+def _store(run: RunFolder) -> Iterator[StoreReader]:
+    if not run.games.is_file():
+        raise Trouble(f"Run {run.name} has no games yet.")
+    with closing(StoreReader(run.games)) as games:
+        yield games
+
+
+def _opened(game: Game, stored: Stored) -> Open:
+    try:
+        record = stored.record(game)
+        played = GameHistory(game, record.start, record.max_plies)
+        return Open(game, stored, record, played, list(plies(game, record, played)))
+    except (BadRecord, ValueError) as error:
+        text = f"Game {stored.seq} is damaged: {error}"
+        raise Trouble(text, HTTPStatus.UNPROCESSABLE_ENTITY) from error
+
+
+def _check_ply(one: Open, ply: int) -> None:
+    if not 0 <= ply <= len(one.plies):
+        raise Trouble(f"Game {one.stored.seq} has the positions 0 to {len(one.plies)}, not {ply}.")
+
+
+def _about(row: Stored) -> dict[str, Any]:
+    return {
+        "number": row.seq,
+        "received": row.received_at,
+        "source": row.source,
+        "plies": row.plies,
+        "outcome": row.outcome,
+        "result": RESULTS.get(row.outcome, "?"),
+        "reason": row.reason,
+        "weights": versions(row),
+    }
+
+
+def _search(one: Open, ply: int) -> Mapping[str, Any]:
+    done, state = one.plies[ply], one.played.states[ply]
+    notation = one.game.notation
+    most = done.most_visited[:CANDIDATES]
+    actions = [notation.action_from_text(state, text) for text, _ in most]
+    total = max(1, done.all_visits)
+    return {
+        "move": done.move,
+        "side": done.side,
+        "value": done.value,
+        "prior_value": done.prior_value,
+        "kl": done.prior_kl,
+        "depth": done.depth,
+        "visits": done.all_visits,
+        "is_target": bool(one.record.flags[ply] & POLICY_TARGET),
+        "candidates": [
+            {**move, "visits": visits, "share": visits / total}
+            for move, (_, visits) in zip(moves(one.game, state, actions), most, strict=True)
+        ],
+    }
+
+
+def form_of(game: Game) -> str:
+    """The name of the form in which a game is downloaded."""
+    if knowledge_of(game).pgn is None:
+        return "text"
+    return {"gtp": "SGF", "usi": "CSA"}.get(game.notation.engine_protocol, "PGN")

@@ -1,0 +1,78 @@
+"""What the handlers of the application share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import TypeVar
+
+from aiohttp import web
+
+from runtime.exits import Fatal
+from runtime.runs import RunFolder
+from web.play.rooms import Rooms
+from web.shelf import Shelf
+from web.trouble import Trouble
+from web.watching import Watching
+
+T = TypeVar("T")
+
+READERS = 2
+"""Threads that read files: enough for many pages, too few to take the processor from a run."""
+
+
+@dataclass
+class Site:
+    """One folder of runs, and all that is open of it."""
+
+    runs: Path
+    watching: Watching
+    shelf: Shelf
+    rooms: Rooms
+    readers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(READERS, thread_name_prefix="web-reader")
+    )
+
+    async def reading(self, work: Callable[[], T]) -> T:
+        """Run `work`, which reads files, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self.readers, work)
+
+    def run_named(self, name: str) -> RunFolder:
+        """The run called `name`: one folder inside `runs`, whatever the name says. Trouble if there is
+        none."""
+        try:
+            run = RunFolder(self.runs, name)
+        except Fatal as error:
+            raise Trouble(str(error)) from error
+        if not (run.about.is_file() or run.games.is_file()):
+            raise Trouble(f"There is no run called {name} in {self.runs}. It may have been deleted or moved.")
+        return run
+
+    def run_of(self, request: web.Request) -> RunFolder:
+        """The run that the address names."""
+        return self.run_named(request.match_info["run"])
+
+
+SITE: web.AppKey[Site] = web.AppKey("site", Site)
+
+
+def number_in(request: web.Request, name: str, default: int, low: int, high: int) -> int:
+    """A whole number of the query, `default` where it is not given. Trouble(400)."""
+    return whole(request.query.get(name, ""), name, default, low, high)
+
+
+def whole(text: str, name: str, default: int, low: int, high: int) -> int:
+    """`text` as a number between `low` and `high`. Trouble(400)."""
+    if not text:
+        return default
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 18 and low <= int(text) <= high):
+        raise Trouble(
+            f"{name} is {text[:40]!r}, but must be a whole number from {low} to {high}.",
+            HTTPStatus.BAD_REQUEST,
+        )
+    return int(text)

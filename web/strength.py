@@ -1,0 +1,87 @@
+"""How strong a run's networks are over training, from what `azplay ladder` and `azplay truth` have left."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from report.ratings import read_ratings
+from runtime.runs import RunFolder
+
+MOST_FILES = 200
+STEP = re.compile(r"\(step (\d+)\)")
+"""In the name of a network (`engine.nets.LoadedNet.name`)."""
+SHARES = ("rows", "errors", "errors_matter")
+"""Of `evaluation.truth.errors.Errors`."""
+
+
+def strength_of(run: RunFolder) -> dict[str, Any]:
+    """Ratings and errors by training step; empty lists where nobody has measured them."""
+    return {"ladder": ladder(run), "fixed": fixed(run), "errors": errors(run)}
+
+
+def ladder(run: RunFolder) -> list[dict[str, Any]]:
+    """A row for each rated network: step, hours, games before it, search, Elo and its 95 % margin."""
+    rated = read_ratings(run.path / "ratings.json")
+    found = []
+    for player in rated.players if rated is not None else ():
+        if rated is None or player.version is None or player.name not in rated.ratings:
+            continue
+        rating = rated.ratings[player.name]
+        found.append(
+            {
+                "step": player.step or 0,
+                "hours": player.hours,
+                "games": player.games_before,
+                "search": f"{player.simulations} simulations, {player.search}",
+                "label": player.label,
+                "elo": rating.elo,
+                "margin": rating.margin95,
+            }
+        )
+    return sorted(found, key=lambda row: (row["search"], row["step"]))
+
+
+def fixed(run: RunFolder) -> list[dict[str, Any]]:
+    """The players without a network on the same scale."""
+    rated = read_ratings(run.path / "ratings.json")
+    if rated is None:
+        return []
+    found = [
+        {"label": player.label, "elo": rated.ratings[player.name].elo}
+        for player in rated.players
+        if player.version is None and player.name in rated.ratings
+    ]
+    return sorted(found, key=lambda row: float(row["elo"]))
+
+
+def errors(run: RunFolder) -> list[dict[str, Any]]:
+    """Errors where the right move is known, from the files `truth*.json` of the run's folder."""
+    found: list[dict[str, Any]] = []
+    for path in sorted(run.path.glob("truth*.json"))[:MOST_FILES]:
+        found += _rows(path)
+    unique = {(row["step"], row["search"], row["group"]): row for row in found}
+    return sorted(unique.values(), key=lambda row: (row["search"], row["group"], row["step"]))
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Rows of one file; of a damaged one those before the damage."""
+    try:
+        for player in json.loads(path.read_bytes())["players"]:
+            step = STEP.search(player["player"])
+            if step is None:
+                continue
+            simulations = player["simulations"]
+            search = f"{simulations} simulations, {player['search']}" if simulations else "raw policy"
+            for name, group in player["groups"].items():
+                yield {
+                    "step": int(step[1]),
+                    "search": search,
+                    "group": name,
+                    **{key: group[key] for key in SHARES},
+                }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return

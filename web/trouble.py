@@ -1,0 +1,34 @@
+"""What went wrong with a request, as a person is told it: on a page, or as JSON to a script of ours."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from runtime.exits import Fatal
+
+
+class Trouble(Exception):
+    """A request that cannot be answered. `text` says what is wrong and what to do."""
+
+    def __init__(self, text: str, status: HTTPStatus = HTTPStatus.NOT_FOUND) -> None:
+        super().__init__(text)
+        self.text = text
+        self.status = status
+
+
+def trouble_of(error: Exception) -> Trouble | None:
+    """The same for errors that files of a run give rise to; None for a fault of ours."""
+    if isinstance(error, Trouble):
+        return error
+    if isinstance(error, Fatal):
+        return Trouble(str(error), HTTPStatus.CONFLICT)
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Trouble(
+            f"{error.filename or 'a file'} is gone: the run is being deleted or moved. Go back to the list "
+            "of runs.",
+            HTTPStatus.GONE,
+        )
+    if isinstance(error, OSError):
+        where = error.filename or "a file"
+        return Trouble(f"{where} cannot be read: {error.strerror}", HTTPStatus.INTERNAL_SERVER_ERROR)
+    return None

@@ -1,0 +1,208 @@
+"""Live figures: one look every two seconds at a run that somebody watches, told to all who do.
+
+Files are read in a thread and only where they have grown; the server is asked for its STATUS over one
+connection. Nobody watches: nothing is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import msgspec
+
+from diagnostics.alerts import advice_on
+from runtime.runs import RunFolder
+from runtime.view import rows as as_rows
+from web.asking import ServerFigures
+from web.curves import Curves, charts
+from web.next_weights import Pace, seconds_to_next
+from web.players import Players
+from web.run_list import locked_inodes, settings_of, summary
+from web.trouble import Trouble, trouble_of
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+EVERY = 2.0
+"""Seconds between two looks."""
+MOST_WATCHERS = 100
+"""Pages that are told of changes, of all runs together."""
+KEPT = 8
+"""Runs whose curves stay in memory when nobody looks."""
+
+Reading = Callable[[Callable[[], T]], Awaitable[T]]
+
+
+@dataclass
+class Files:
+    """What is read of one run. One thread at a time may use it: `lock` is for the event loop."""
+
+    run: RunFolder
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.curves = Curves(self.run.figures_log)
+        self.players = Players(self.run.games)
+
+    def look(self) -> dict[str, Any]:
+        """Read what is new; the figures of now. Trouble if the run is gone."""
+        if not (self.run.about.is_file() or self.run.games.is_file()):
+            self.players.close()
+            raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
+        self.curves.look()
+        self.players.look()
+        about = summary(self.run, locked_inodes())
+        pace = Pace.of(settings_of(self.run.trainer_config))
+        to_next = seconds_to_next(self.curves.rows, pace, time.time()) if about["running"] else None
+        return {
+            "summary": about,
+            "alerts": [_with_advice(text) for text in about["alerts"]],
+            "players": self.players.rates(),
+            "next_weights_s": to_next,
+            "row": self.curves.rows[-1] if self.curves.rows else None,
+        }
+
+    def history(self) -> dict[str, Any]:
+        """All curves."""
+        self.curves.look()
+        return {"charts": charts(list(self.curves.probes)), "columns": self.curves.as_columns()}
+
+
+def _with_advice(text: str) -> dict[str, str]:
+    """An alert as the trainer tells it, `name: what was seen`, with its likely cause and what to change."""
+    name, _, seen = text.partition(": ")
+    advice = advice_on(name)
+    found = {"name": name, "seen": seen}
+    return found if advice is None else {**found, "cause": advice.cause, "change": advice.change}
+
+
+class Watching:
+    """All runs that are looked at. Its tasks belong to `group`."""
+
+    def __init__(self, group: asyncio.TaskGroup) -> None:
+        self._group = group
+        self._files: dict[str, Files] = {}
+        self._watched: dict[str, _Watched] = {}
+        self._watchers = 0
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """Names of the runs that are looked at now."""
+        return frozenset(self._watched)
+
+    def files_of(self, run: RunFolder) -> Files:
+        """What is read of a run; that of runs that nobody looked at for longest is forgotten."""
+        found = self._files.pop(run.name, None) or Files(run)
+        self._files[run.name] = found
+        idle = [name for name in self._files if name not in self._watched and name != run.name]
+        for name in idle[: max(0, len(self._files) - KEPT)]:
+            files = self._files[name]
+            if not files.lock.locked():
+                del self._files[name]
+                files.players.close()
+        return found
+
+    async def history(self, run: RunFolder, reading: Reading[Any]) -> dict[str, Any]:
+        """The curves of a run up to now."""
+        files = self.files_of(run)
+        async with files.lock:
+            found: dict[str, Any] = await reading(files.history)
+        return found
+
+    @asynccontextmanager
+    async def watch(self, run: RunFolder, reading: Reading[Any]) -> AsyncIterator[Updates]:
+        """Be told of a run's figures. Trouble(503) if too many are."""
+        if self._watchers >= MOST_WATCHERS:
+            text = f"{MOST_WATCHERS} pages are open already. Close some, and load this one again."
+            raise Trouble(text, HTTPStatus.SERVICE_UNAVAILABLE)
+        watched = self._watched.get(run.name)
+        if watched is None:
+            watched = self._watched[run.name] = _Watched(self.files_of(run), reading, self._group)
+        updates = Updates(watched.newest)
+        watched.told.add(updates)
+        self._watchers += 1
+        try:
+            yield updates
+        finally:
+            self._watchers -= 1
+            watched.told.discard(updates)
+            if not watched.told and self._watched.get(run.name) is watched:
+                del self._watched[run.name]
+                watched.task.cancel()
+
+    async def close(self) -> None:
+        """End all looking, and every page's stream."""
+        tasks = [watched.task for watched in self._watched.values()]
+        for watched in self._watched.values():
+            for updates in watched.told:
+                updates.end()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for files in self._files.values():
+            files.players.close()
+
+
+class Updates:
+    """The newest figures, for one page. What a slow page has not taken is replaced by what is newer."""
+
+    def __init__(self, newest: bytes) -> None:
+        self._newest = newest
+        self._ended = False
+        self._changed = asyncio.Event()
+        if newest:
+            self._changed.set()
+
+    def put(self, figures: bytes) -> None:
+        self._newest = figures
+        self._changed.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._changed.set()
+
+    async def next(self) -> bytes | None:
+        """JSON, as soon as there is newer; None at the end."""
+        await self._changed.wait()
+        self._changed.clear()
+        return None if self._ended else self._newest
+
+
+class _Watched:
+    """A run that somebody watches, and the task that looks at it."""
+
+    def __init__(self, files: Files, reading: Reading[Any], group: asyncio.TaskGroup) -> None:
+        self.told: set[Updates] = set()
+        self.newest = b""
+        self._files = files
+        self._reading = reading
+        self.task = group.create_task(self._look_on(group))
+
+    async def _look_on(self, group: asyncio.TaskGroup) -> None:
+        async with ServerFigures(self._files.run, group) as server:
+            while True:
+                self.newest = msgspec.json.encode(await self._look(server))
+                for updates in self.told:
+                    updates.put(self.newest)
+                await asyncio.sleep(EVERY)
+
+    async def _look(self, server: ServerFigures) -> dict[str, Any]:
+        """The figures of now, or what is wrong."""
+        try:
+            async with self._files.lock:
+                figures: dict[str, Any] = await self._reading(self._files.look)
+        except Exception as error:
+            known = trouble_of(error)
+            if known is None:
+                log.exception("fault while looking at run %s", self._files.run.name)
+            return {"error": "A fault in azselfplay itself." if known is None else known.text}
+        live = server.ask(running=figures["summary"]["running"])
+        return {**figures, "server": server.state, "live": live, "lines": as_rows(live) if live else None}
