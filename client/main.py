@@ -87,12 +87,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _main(argv: Sequence[str] | None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["doctor"]:
+        from client import doctor
+
+        return doctor.main(words[1:])
     settings = config.load(
         ClientConfig,
         argv,
         command="azclient",
         examples=EXAMPLES,
-        description="Plays AlphaZero self-play games for an azserver and sends it the finished ones.",
+        description="Plays AlphaZero self-play games for an azserver and sends it the finished ones. "
+        "`azclient doctor HOST` checks machine, way and server.",
     )
     address = parse_address(settings.server)
     spool = settings.spool or default_spool(address)

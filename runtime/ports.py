@@ -14,6 +14,8 @@ DEFAULT_PORT = 5600
 PORTS = 2
 """Ports in a row that azserver takes."""
 LAST_BASE = 65_533
+ANYWHERE = ("0.0.0.0", "::", "*")
+"""Addresses to listen on that nobody can dial."""
 
 
 def find_base_port(first: int = DEFAULT_PORT, tries: int = 500) -> int:

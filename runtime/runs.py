@@ -170,6 +170,18 @@ class RunFolder:
                 )
 
 
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock of this file (`RunFolder.lock`). The lock is not taken."""
+    try:
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file so that after a crash either the old or the new content is there, never a part.
 

@@ -10,11 +10,16 @@ from server.config import EXAMPLES, MOVED, ServerConfig
 
 
 def _main() -> int:
+    if sys.argv[1:2] == ["doctor"]:
+        from server import doctor
+
+        return doctor.main(sys.argv[2:])
     settings = config.load(
         ServerConfig,
         command="azserver",
         examples=EXAMPLES,
-        description="Serves one run: evaluators, local self-play workers, clients and the trainer.",
+        description="Serves one run: evaluators, local self-play workers, clients and the trainer. "
+        "`azserver doctor` with the same flags checks machine, run and ports.",
         moved=MOVED,
     ).check()
     extras.require("train", "azserver")

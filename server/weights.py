@@ -73,12 +73,19 @@ class WeightsStore:
         return self.path(info).exists()
 
     def open(self) -> WeightsInfo | None:
-        """Read what is current, and check its file against its hash. None in a new run.
+        """Take what is current into use. None in a new run. Raises as `read`."""
+        for part in self._folder.glob("*.part*"):
+            part.unlink()
+        self.current = self.read()
+        if self.current is not None:
+            point_newest(self.path(self.current))
+        return self.current
+
+    def read(self) -> WeightsInfo | None:
+        """What is current on the disk, its file checked against its hash. None in a new run.
 
         Raises Fatal(BAD_DATA) when the folder does not hold what it says.
         """
-        for part in self._folder.glob("*.part*"):
-            part.unlink()
         try:
             info = msgspec.json.decode(self.about.read_bytes(), type=WeightsInfo)
         except FileNotFoundError:
@@ -88,8 +95,6 @@ class WeightsStore:
         if info.game != self._game:
             raise self._damaged(f"{self.about} is for the game {info.game}, this run plays {self._game}")
         self._check_file(info)
-        self.current = info
-        point_newest(self.path(info))
         return info
 
     def add(self, data: bytes, version: int, step: int, architecture: str) -> WeightsInfo:

@@ -91,7 +91,16 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[dict[str, int]]:
+def program() -> str:
+    """A real Prometheus."""
+    found = shutil.which("prometheus")
+    if found is None:
+        pytest.skip("there is no prometheus here (Debian: prometheus)")
+    return found
+
+
+@pytest.fixture
+def run(program: str, tmp_path: Path) -> Iterator[dict[str, int]]:
     """A run of tic-tac-toe as three processes; their ports for metrics by name."""
     base = find_base_port(21_000)
     ports = {"azserver": base + 2, "azclient": base + 3, "trainer": base + 4}
@@ -124,11 +133,8 @@ def run(tmp_path: Path) -> Iterator[dict[str, int]]:
 
 
 @pytest.fixture
-def prometheus(run: dict[str, int], tmp_path: Path) -> Iterator[str]:
+def prometheus(program: str, run: dict[str, int], tmp_path: Path) -> Iterator[str]:
     """The address of a real one that scrapes the run."""
-    program = shutil.which("prometheus")
-    if program is None:
-        pytest.skip("there is no prometheus here (Debian: prometheus)")
     shutil.copy(GRAFANA / "alerts.yml", tmp_path)
     jobs = [
         {"job_name": name, "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}

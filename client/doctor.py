@@ -1,0 +1,102 @@
+"""`azclient doctor HOST`: whether this machine can play for an azserver, and how that server is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from client.config import ClientConfig
+from client.plan import default_spool
+from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, ok, warning
+from diagnostics.doctor.machine import Needs, compiled_code_folder, look_at, machine_findings
+from diagnostics.doctor.service import service_findings
+from runtime import config
+from runtime.ports import parse_address
+
+EXAMPLES = (
+    "azclient doctor gpu-box                        # can this machine play for it?",
+    "azclient doctor gpu-box:5700 --run chess-1     # and is it the run that I mean?",
+    "azclient doctor gpu-box --seconds 0 --json     # for scripts, without measuring",
+)
+NEEDS = Needs(files=256, usual_files=1024, folder="the spool")
+
+
+@dataclass(frozen=True)
+class DoctorConfig(ClientConfig):
+    """The settings of azclient, and what is expected of the server."""
+
+    run: str = ""
+    """Name of the run that the server should have; empty: any."""
+    game: str = ""
+    """Game that it should play; empty: any."""
+    seconds: float = 2.0
+    """Seconds of measuring evaluations, as one more player; 0: none."""
+    json: bool = False
+    """Print JSON, for scripts."""
+
+
+@dataclass(frozen=True)
+class SpoolFacts:
+    """Finished games on this machine that wait for this server's trainer."""
+
+    path: Path
+    games: dict[str, int] = field(default_factory=dict)
+    """By the folder of their run."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the findings; the exit status is FOUND if there is a fault."""
+    words = list(argv)
+    if words and not words[0].startswith("-"):
+        words[:1] = ["--server", words[0]]
+    settings = config.load(
+        DoctorConfig,
+        words,
+        command="azclient doctor",
+        examples=EXAMPLES,
+        description="Checks this machine, the way to an azserver, and the server. HOST is --server HOST.",
+    )
+    findings = examine(settings)
+    print(as_json(findings) if settings.json else as_text(findings))
+    return int(exit_status(findings))
+
+
+def examine(settings: DoctorConfig) -> list[Finding]:
+    """All findings."""
+    from diagnostics.doctor.probe import Probing, probe
+
+    address = parse_address(settings.server)
+    spool = settings.spool or default_spool(address)
+    machine = look_at(spool, compiled_code_folder())
+    numbers = [int(number) for number in re.findall(r"^cuda:(\d+)$", settings.device)]
+    findings = machine_findings(machine, replace(NEEDS, gpus=numbers))
+    seconds = 0.0 if machine.cache.error else settings.seconds
+    facts = probe(address, Probing(seconds, settings.run, settings.game))
+    findings += service_findings(facts)
+    welcome = facts.welcome
+    identity = welcome.run_id.hex() if welcome is not None else ""
+    return [*findings, *spool_findings(look_at_spool(spool), identity)]
+
+
+def look_at_spool(path: Path) -> SpoolFacts:
+    """Count what waits."""
+    folders = sorted(one for one in path.glob("*") if one.is_dir())
+    counts = {one.name: sum(1 for _ in one.glob("worker-*/*.game")) for one in folders}
+    return SpoolFacts(path, {name: count for name, count in counts.items() if count})
+
+
+def spool_findings(facts: SpoolFacts, identity: str) -> list[Finding]:
+    """`identity`: of the server's run, in hex; empty: unknown."""
+    from client.spool_folders import IDENTITY_DIGITS, MARK
+
+    own = f"{MARK}{identity[:IDENTITY_DIGITS]}"
+    others = {name: count for name, count in facts.games.items() if identity and not name.endswith(own)}
+    waiting = sum(facts.games.values()) - sum(others.values())
+    findings = [ok("spool", f"{waiting} games wait for the trainer in {facts.path}")]
+    if others:
+        names = ", ".join(f"{name} ({count})" for name, count in sorted(others.items()))
+        todo = "they go out when azclient plays for their run again; remove the folders if it never will"
+        findings.append(warning("spool", f"games of other runs wait in {facts.path}: {names}", todo))
+    return findings

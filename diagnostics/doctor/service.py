@@ -1,0 +1,188 @@
+"""A server as its peers see it: facts gathered by `diagnostics.doctor.probe`, and what they mean. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from diagnostics.doctor.finding import Finding, fault, ok, warning
+from protocol.errors import Code
+from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
+
+CLOCK_WARNING, CLOCK_FAULT = 5.0, 60.0
+"""Seconds between two clocks."""
+WRONG_PROTOCOL = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
+
+
+@dataclass(frozen=True)
+class PortFacts:
+    """One port."""
+
+    name: str
+    address: str
+    """HOST:PORT."""
+    unreachable: str = ""
+    """Why no connection can be made; empty: it can."""
+    answer: Welcome | Goodbye | None = None
+    """To HELLO; None: nothing came that azserver would say."""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """A short measurement."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    round_trip: float = 0.0
+    """Seconds of the first request."""
+    why_not: str = ""
+    """Why there was no measurement."""
+
+
+@dataclass(frozen=True)
+class ServiceFacts:
+    """Facts about a server."""
+
+    ports: Sequence[PortFacts]
+    software: str
+    """Ours, as WELCOME says the server's."""
+    figures: Mapping[str, Any] | None = None
+    """Of STATUS."""
+    clock_ahead: float | None = None
+    """Seconds by which the server's clock is ahead of ours; None: it does not tell."""
+    throughput: Throughput | None = None
+    """None: not asked for."""
+    run: str = ""
+    """Expected; empty: any. Likewise the game."""
+    game: str = ""
+
+    @property
+    def welcome(self) -> Welcome | None:
+        return next((port.answer for port in self.ports if isinstance(port.answer, Welcome)), None)
+
+
+def service_findings(facts: ServiceFacts) -> list[Finding]:
+    """Everything about reaching a server and what it says."""
+    findings = [_port(port) for port in facts.ports]
+    welcome = facts.welcome
+    if welcome is None:
+        return findings
+    findings += [_version(facts.software, welcome.software), *_run(facts, welcome)]
+    if facts.clock_ahead is not None:
+        findings.append(_clock(facts.clock_ahead))
+    if facts.figures is not None:
+        findings += figure_findings(facts.figures)
+    if facts.throughput is not None:
+        findings.append(_throughput(facts.throughput))
+    return findings
+
+
+def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
+    """What STATUS says of the run's health; `azplay status` shows the same."""
+    sessions = figures.get("sessions") or {}
+    findings = [_evaluators(figures), _weights(figures), _trainer(sessions)]
+    if faults := figures.get("faults"):
+        todo = "its log has a traceback for each kind; please report them"
+        findings.append(warning("faults", f"azserver met {faults} faults of its own", todo))
+    alerts = (figures.get("trainer") or {}).get("alerts") or ()
+    todo = "the trainer's log and azplay report name the likely cause and what to change"
+    return findings + [warning("learning", str(alert), todo) for alert in alerts]
+
+
+def _port(port: PortFacts) -> Finding:
+    check = f"{port.name} port"
+    if port.unreachable:
+        return fault(
+            check,
+            f"{port.address}: {port.unreachable}",
+            "start azserver there; from another machine it needs --listen 0.0.0.0 (or its address), and no "
+            "firewall between may close this port",
+        )
+    if port.answer is None:
+        return fault(
+            check,
+            f"{port.address} is open, but what listens there does not answer as azserver does",
+            "check the port (azserver's base port, 5600 unless it was told another), and that azserver is "
+            "not stuck: its log",
+        )
+    if isinstance(port.answer, Goodbye):
+        return _goodbye(check, port.address, port.answer)
+    return ok(check, f"{port.address} answers, protocol {PROTOCOL_VERSION}")
+
+
+def _goodbye(check: str, address: str, goodbye: Goodbye) -> Finding:
+    if goodbye.code in WRONG_PROTOCOL:
+        return fault(check, f"{address}: {goodbye.reason}", "install the same version on both sides")
+    if goodbye.retry_after:
+        todo = "wait: it will take peers in later"
+        return warning(check, f"{address} takes nobody in now: {goodbye.reason}", todo)
+    return fault(check, f"{address} refuses this peer: {goodbye.reason}", "do as the reason says")
+
+
+def _version(ours: str, theirs: str) -> Finding:
+    if ours == theirs:
+        return ok("version", f"{ours} on both sides")
+    found = f"here {ours}, there {theirs or 'unknown'}"
+    return warning("version", found, "install the same version on both sides")
+
+
+def _run(facts: ServiceFacts, welcome: Welcome) -> list[Finding]:
+    findings = []
+    for check, wanted, there in (("run", facts.run, welcome.run), ("game", facts.game, welcome.game)):
+        if wanted and wanted != there:
+            todo = "give the address and port of the azserver that you mean"
+            findings.append(fault(check, f"the server's is {there}, not {wanted}", todo))
+        else:
+            findings.append(ok(check, there))
+    return findings
+
+
+def _clock(ahead: float) -> Finding:
+    found = f"the server's is {abs(ahead):.1f} s {'ahead' if ahead >= 0 else 'behind'}"
+    todo = "set both by NTP (timedatectl set-ntp true), or logs and metrics cannot be compared"
+    if abs(ahead) >= CLOCK_FAULT:
+        return fault("clock", found, todo)
+    return warning("clock", found, todo) if abs(ahead) >= CLOCK_WARNING else ok("clock", found)
+
+
+def _evaluators(figures: Mapping[str, Any]) -> Finding:
+    working = figures.get("evaluators") or 0
+    if working:
+        rate = figures.get("evals_per_s") or 0.0
+        return ok("evaluators", f"{working} at work, {rate:,.0f} evaluations a second now")
+    return fault(
+        "evaluators",
+        "none is up, so nobody gets evaluations",
+        "wait a minute if azserver has just started; else look for the evaluator's error in its log",
+    )
+
+
+def _weights(figures: Mapping[str, Any]) -> Finding:
+    version = figures.get("weights_version", -1)
+    if version is None or version < 0:
+        return fault("weights", "there are none", "restart azserver: it makes an untrained network")
+    return ok("weights", f"version {version}")
+
+
+def _trainer(sessions: Mapping[str, Any]) -> Finding:
+    if sessions.get("trainer"):
+        return ok("trainer", "connected")
+    todo = "start it (python -m trainer --server HOST); until then games wait on the players' disks"
+    return warning("trainer", "none is connected", todo)
+
+
+def _throughput(measured: Throughput) -> Finding:
+    check = "throughput"
+    if measured.why_not:
+        return warning(check, f"not measured: {measured.why_not}", "try again when the server is ready")
+    if not measured.rows:
+        return fault(
+            check,
+            f"no evaluation came back within {measured.seconds:.1f} s",
+            "look at azserver's log: its evaluators may hang, or the network may lose large packets (MTU)",
+        )
+    rate = measured.rows / measured.seconds
+    return ok(
+        check, f"{rate:,.0f} evaluations a second, first answer after {1000 * measured.round_trip:.0f} ms"
+    )

@@ -1,0 +1,150 @@
+"""`azplay status`: one look at a run; the exit status tells scripts whether all is well."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tyro.conf import Positional
+
+from diagnostics.doctor.finding import Level
+from diagnostics.doctor.service import figure_findings, service_findings
+from runtime.config import load
+from runtime.exits import Exit, Fatal
+from runtime.ports import ANYWHERE, DEFAULT_PORT, Address, parse_address
+from runtime.runs import RunFolder, is_locked
+from runtime.text_table import aligned
+from runtime.view import rows
+
+EXAMPLES = (
+    "azplay status                              # the azserver on this machine",
+    "azplay status --server gpu-box:5700 --json # one on another, for scripts",
+    "azplay status runs/chess-tiny              # a run's folder: live if its azserver runs here",
+)
+LOCAL = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class StatusConfig:
+    """How a run is: exit status 0 if all is well, 3 with an alert or a fault, 69 if no azserver answers."""
+
+    run: Positional[str] = ""
+    """Folder of a run, or its name in --runs; empty: ask --server."""
+    runs: Path = Path("runs")
+    """Folder of all runs."""
+    server: str = ""
+    """HOST or HOST:PORT of a live azserver; empty: the one on this machine at the usual port."""
+    json: bool = False
+    """Print JSON, for scripts."""
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """What is known of a run."""
+
+    live: bool
+    """Whether an azserver has just told it; else it is what the trainer left in the folder."""
+    figures: Mapping[str, Any]
+    """As in STATUS (docs/protocol.md)."""
+
+    @property
+    def alerts(self) -> list[str]:
+        """Signs that the run does not learn."""
+        return [str(alert) for alert in (self.figures.get("trainer") or {}).get("alerts") or ()]
+
+    @property
+    def faults(self) -> list[str]:
+        """What keeps a live run from playing."""
+        found = figure_findings(self.figures) if self.live else []
+        return [f"{one.check}: {one.found}" for one in found if one.level is Level.FAULT]
+
+    @property
+    def exit(self) -> Exit:
+        return Exit.FOUND if self.alerts or self.faults else Exit.OK
+
+
+def main() -> int:
+    """Entry point. Returns the exit status."""
+    config = load(StatusConfig, command="azplay status", examples=EXAMPLES)
+    if config.run and config.server:
+        raise Fatal("give a run's folder or --server, not both", Exit.USAGE)
+    status = of_folder(config.run, config.runs) if config.run else of_server(_address(config.server))
+    print(as_json(status) if config.json else as_text(status))
+    return int(status.exit)
+
+
+def _address(server: str) -> Address:
+    return parse_address(server) if server else Address(LOCAL, DEFAULT_PORT)
+
+
+def of_server(address: Address) -> RunStatus:
+    """Ask a live azserver. Fatal(UNREACHABLE) if it does not answer."""
+    from diagnostics.doctor.probe import Probing, probe
+
+    facts = probe(address, Probing(seconds=0.0))
+    if facts.figures is None:
+        found = next(one for one in service_findings(facts) if one.level is not Level.OK)
+        raise Fatal(f"{found.found}; {found.todo}", Exit.UNREACHABLE)
+    return RunStatus(True, facts.figures)
+
+
+def of_folder(run: str, runs: Path) -> RunStatus:
+    """A run by its folder or name: from its azserver if that runs on this machine, else what is written.
+
+    Fatal(BAD_DATA) if it is no run's folder.
+    """
+    path = Path(run) if Path(run).is_dir() else runs / run
+    folder = RunFolder(path.resolve().parent, path.resolve().name)
+    about = folder.describe()
+    if is_locked(folder.path / "azserver.lock"):
+        return of_server(_address_in(folder))
+    trainer = folder.read_figures() or _last_written(folder.figures_log)
+    return RunStatus(False, {"run": folder.name, "game": about["game"], "trainer": trainer})
+
+
+def _last_written(path: Path) -> dict[str, Any]:
+    """The trainer's newest figures over time, for a trainer that was killed; empty if there are none."""
+    last: dict[str, Any] = {}
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        for line in file:
+            with contextlib.suppress(ValueError):  # cut off by a kill
+                last = json.loads(line)
+    figures: dict[str, Any] = {"alerts": last.get("alerts", [])}
+    for name, value in last.items():
+        group, _, key = name.partition("/")
+        if group == "trainer":
+            figures[key] = value
+        elif key:
+            figures.setdefault(group, {})[key] = value
+    return figures
+
+
+def _address_in(folder: RunFolder) -> Address:
+    """Where the run's azserver listens, by the settings that it left in the folder."""
+    try:
+        settings = tomllib.loads(folder.config.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise Fatal(
+            f"{folder.config} cannot be read ({error}); give --server HOST:PORT", Exit.BAD_DATA
+        ) from error
+    listen = str(settings.get("listen", LOCAL))
+    return Address(LOCAL if listen in ANYWHERE else listen, int(settings.get("port", DEFAULT_PORT)))
+
+
+def as_text(status: RunStatus) -> str:
+    """A table."""
+    state = "live" if status.live else "as its trainer left it: no azserver works on it here"
+    head = [("run", f"{status.figures.get('run')} ({status.figures.get('game')}), {state}")]
+    shown = [row for row in rows(status.figures) if status.live or row[1].strip(" -,/()h") != ""]
+    return aligned([*head, *shown, *(("FAULT", fault) for fault in status.faults)], left=2)
+
+
+def as_json(status: RunStatus) -> str:
+    """One object."""
+    told = {"live": status.live, "alerts": status.alerts, "faults": status.faults}
+    return json.dumps({**told, "figures": status.figures}, indent=1)

@@ -1,0 +1,88 @@
+"""`azserver doctor`: whether machine and run folder are fit for azserver, and how a running one is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, fault, ok
+from diagnostics.doctor.machine import Needs, compiled_code_folder, look_at, machine_findings
+from diagnostics.doctor.service import ServiceFacts, service_findings
+from protocol.messages import Welcome
+from runtime import config
+from runtime.ports import ANYWHERE, PORTS, Address
+from runtime.runs import RunFolder
+from server.config import MOVED, ServerConfig
+from server.run_doctor import RunFacts, look_at_run, run_findings
+
+EXAMPLES = (
+    "azserver doctor --game chess --gpus 0,1          before the first start, with the flags of azserver",
+    "azserver doctor --config runs/chess-small/config.toml    a run as it was started last",
+    "azserver doctor --run my-run --game go --json    for scripts",
+)
+FILES = Needs(files=1024, usual_files=16_384, folder="the run's folder")
+
+
+@dataclass(frozen=True)
+class DoctorConfig(ServerConfig):
+    """The settings of azserver, and how they are checked."""
+
+    seconds: float = 2.0
+    """Seconds of measuring evaluations through a running azserver, as one more player; 0: none."""
+    json: bool = False
+    """Print JSON, for scripts."""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print the findings; the exit status is FOUND if there is a fault."""
+    settings = config.load(
+        DoctorConfig,
+        argv,
+        command="azserver doctor",
+        examples=EXAMPLES,
+        description="Checks machine, run folder and ports for azserver, and a running one on its port.",
+        moved=MOVED,
+    )
+    settings.check()
+    findings = examine(settings)
+    print(as_json(findings) if settings.json else as_text(findings))
+    return int(exit_status(findings))
+
+
+def examine(settings: DoctorConfig) -> list[Finding]:
+    """All findings."""
+    folder = RunFolder(settings.runs, settings.run or f"{settings.game}-{settings.net}")
+    cache = compiled_code_folder()
+    machine = look_at(folder.path, cache)
+    run = look_at_run(folder, settings.game)
+    findings = machine_findings(machine, replace(FILES, gpus=_gpus(settings.gpus)))
+    findings += run_findings(run)
+    seconds = 0.0 if machine.cache.error else settings.seconds
+    return findings + _port_findings(settings, run, folder.name, seconds)
+
+
+def _gpus(setting: str) -> list[int]:
+    return [int(word) for word in setting.split(",") if word.strip().isdecimal()]
+
+
+def _port_findings(settings: DoctorConfig, run: RunFacts, name: str, seconds: float) -> list[Finding]:
+    from diagnostics.doctor.probe import Probing, probe
+
+    host = "127.0.0.1" if settings.listen in ANYWHERE else settings.listen
+    address = Address(host, settings.port)
+    # Without the run's lock it is another server, whose players shall not be disturbed.
+    facts = probe(address, Probing(seconds if run.locked else 0.0, name, settings.game))
+    return service_findings(facts) if run.locked else free_ports(facts, address)
+
+
+def free_ports(facts: ServiceFacts, address: Address) -> list[Finding]:
+    """Where no azserver works on the run: whether its ports are free."""
+    taken = [port for port in facts.ports if not port.unreachable]
+    ports = " and ".join(str(address.port + offset) for offset in range(PORTS))
+    if not taken:
+        return [ok("ports", f"{ports} are free")]
+    who = "another program"
+    if isinstance(taken[0].answer, Welcome):
+        who = f"the azserver of run {taken[0].answer.run}"
+    places = " and ".join(port.address for port in taken)
+    return [fault("ports", f"{who} listens on {places}", "stop it, or give another base port with --port")]
