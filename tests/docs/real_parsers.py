@@ -113,7 +113,12 @@ def without_our_variables() -> Iterator[None]:
 
 def known_flags(settings_page: str) -> set[str]:
     """Every flag that one of our programs takes."""
-    flags = set(re.findall(r"`(--[\w.-]+)`", settings_page)) | {"--config", "--print-config", "--help"}
+    flags = set(re.findall(r"`(--[\w.-]+)`", settings_page)) | {
+        "--config",
+        "--print-config",
+        "--help",
+        "--version",
+    }
     for parse in (experiments.__main__.parse, experiments.ablation.parse):
         with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
             parse(["--help"])

@@ -30,6 +30,8 @@ def test_the_programs_take_every_command_of_a_page(
     monkeypatch.chdir(tmp_path)
     write_titled(titled(page), tmp_path)
     for one in shown(page):
+        if one.is_grammar:
+            continue
         made = re.search(r"--print-config > (\S+)", one.text)
         if made:
             program, *arguments = one.words

@@ -1,0 +1,161 @@
+"""The commands that a newcomer types first are really run, after a short run of the whole loop.
+
+What is run here is taken from the pages: one command of each kind about the run of "Getting started". Times
+and numbers of games are cut to what says anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from doc_commands import PAGES, ROOT, Shown, shown, titled
+
+RUN = "tic_tac_toe-tiny"
+MODULES = {"azplay": "commands.azplay", "azrun": "commands.azrun"}
+DOCS = ROOT / "docs"
+SECONDS = 240
+"""For one command, on a busy machine."""
+
+
+class Home(NamedTuple):
+    """A folder with a run that has ended, and what was backed up while it went on."""
+
+    folder: Path
+    backup: Path
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """The run of "Getting started", played and trained for as long as it takes to get three networks."""
+    folder, backups = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("backups")
+    process = _start(folder)
+    try:
+        _wait_for_weights(folder / "runs" / RUN, process)
+        script = backups / "backup.sh"
+        script.write_text(titled(DOCS / "operate.md")["backup.sh"])
+        _run(f"sh {script} runs/{RUN} {backups / RUN}", folder)
+    finally:
+        _stop(process)
+    return Home(folder, backups / RUN)
+
+
+def _start(folder: Path) -> subprocess.Popen[bytes]:
+    """azrun as `make run GAME=tic_tac_toe` starts it, with weights as soon as there are games."""
+    (folder / "trainer.toml").write_text(
+        "[publishing]\nsteps = 5\ncheckpoint_seconds = 1\n[window]\nmin_positions = 100\n"
+    )
+    command = [sys.executable, "-m", "commands.azrun", "--game", "tic_tac_toe"]
+    return subprocess.Popen(
+        [*command, "--trainer-config", "trainer.toml"],
+        cwd=folder, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def _environment() -> dict[str, str]:
+    """Ours, with the packages of this tree found from any folder."""
+    return os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def _wait_for_weights(run: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until the trainer has published and written a checkpoint; the time limit of tests ends the wait."""
+    while process.poll() is None:
+        if len(list((run / "weights").glob("*.safetensors"))) > 2 and any(
+            (run / "checkpoints").glob("*.state")
+        ):
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"azrun ended with {process.returncode}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGINT)
+    process.wait(SECONDS)
+
+
+def _run(text: str, folder: Path) -> str:
+    """Standard output of a command as a shell runs it; our programs are those of this tree."""
+    for program, module in MODULES.items():
+        text = re.sub(rf"(^|\s){program} ", rf"\1{shlex.quote(sys.executable)} -m {module} ", text)
+    ended = subprocess.run(
+        text, shell=True, cwd=folder, env=_environment(), capture_output=True, text=True,
+        timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, f"{text}\n{ended.stdout}{ended.stderr}"
+    return ended.stdout
+
+
+def _of_the_run(one: Shown) -> bool:
+    return RUN in one.text and one.words[0] == "azplay"
+
+
+def _shortened(text: str) -> str:
+    """The same with as few games and positions as say anything."""
+    text = re.sub(r"--games \d+", "--games 4", text)
+    return f"{text} --limit 50" if " truth " in text else text
+
+
+_ABOUT_THE_RUN = sorted(_shortened(one.text) for page in PAGES for one in shown(page) if _of_the_run(one))
+COMMANDS = list({text.split()[1]: text for text in _ABOUT_THE_RUN}.values())
+"""One of each kind; the others differ by a number, and test_commands_parse.py looks at those."""
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_a_command_about_the_first_run_works(text: str, home: Home) -> None:
+    assert _run(text, home.folder).strip()
+
+
+def test_there_are_such_commands() -> None:
+    assert {text.split()[1] for text in COMMANDS} >= {"truth", "games", "report", "match", "ladder"}
+
+
+def test_the_script_on_the_page_asks_the_network(home: Home) -> None:
+    (home.folder / "ask.py").write_text(titled(DOCS / "use_a_network.md")["ask.py"])
+    said = _run(f"{shlex.quote(sys.executable)} ask.py", home.folder)
+    assert re.search(r"best: [2-46-9]\nvalue for the side to move: [+-][01][.]\d\d\n", said)
+
+
+@pytest.mark.parametrize("program", ["azplay uci", "azplay analyse"])
+def test_a_pipe_into_an_engine_is_answered(program: str, tmp_path: Path) -> None:
+    (text,) = {one.text for one in shown(DOCS / "use_a_network.md") if one.text.find(f"| {program}") > 0}
+    said = _run(text, tmp_path)
+    if program == "azplay uci":
+        assert "uciok" in said
+        assert re.search(r"^bestmove [a-h][1-8][a-h][1-8]", said, re.M)
+    else:
+        assert sum(json.loads(said)["visits"].values()) == 50
+
+
+def test_what_was_backed_up_while_it_played_is_restored_and_goes_on(home: Home, tmp_path: Path) -> None:
+    shutil.copytree(home.backup, tmp_path / "runs" / RUN, symlinks=True)
+    before = _stored(tmp_path)
+    assert before > 0
+    assert _run(f"azplay games {RUN} verify", tmp_path).endswith(f"{before} games checked, 0 bad\n")
+    process = _start(tmp_path)
+    try:
+        while process.poll() is None and _stored(tmp_path) <= before + 50:
+            time.sleep(0.2)
+    finally:
+        _stop(process)
+    assert _stored(tmp_path) > before + 50
+    steps = [int(path.stem.rpartition("-")[2]) for path in home.backup.glob("checkpoints/*.state")]
+    last = [int(path.stem.rpartition("-")[2]) for path in tmp_path.glob(f"runs/{RUN}/checkpoints/*.state")]
+    assert max(last) > max(steps) > 0, "training goes on from the checkpoint"
+
+
+def _stored(folder: Path) -> int:
+    """Games in the run's database."""
+    import sqlite3
+
+    with sqlite3.connect(f"file:{folder}/runs/{RUN}/games.db?mode=ro", uri=True) as database:
+        return int(database.execute("SELECT count(*) FROM games").fetchone()[0])
