@@ -112,8 +112,9 @@ def test_pages_load_without_errors_and_fit_a_phone_and_a_screen(
 
 
 NAMELESS = """() => [...document.querySelectorAll("button, a, select, input, img, [role=img], [role=button]")]
-  .filter((one) => one.checkVisibility() && !(one.getAttribute("aria-label") || one.getAttribute("alt") || one.textContent.trim()
-    || one.labels?.length))
+  .filter((one) => one.checkVisibility())
+  .filter((one) => !(one.getAttribute("aria-label") || one.getAttribute("alt")
+    || one.textContent.trim() || one.labels?.length))
   .map((one) => one.outerHTML)"""
 """What a screen reader would have no name for."""
 
