@@ -74,7 +74,7 @@ hostile: $(INSTALLED)
 	$(BIN)/python -m tests.hostile $(ARGS)
 
 # On a machine with a GPU: its answers against the CPU's first, then figures.
-gpu-check: $(INSTALLED) docs
+gpu-check: $(INSTALLED)
 	$(BIN)/python -m bench.gpu_check
 
 clean:
