@@ -41,6 +41,8 @@ class RunConfig:
     (blocks x channels), 6x96se (with squeeze-excitation); docs/networks.md has all."""
     gpus: str = ""
     """GPUs of the evaluators, as for azserver; empty: all GPUs, or the CPU if there is none."""
+    web: int = 0
+    """Port of the pages on this run, for browsers on this machine (docs/web.md); 0: none."""
     simulations: int = 32
     """New simulations per move (AlphaZero: 800; small because this is for one machine)."""
     games: int = 64
@@ -77,7 +79,7 @@ def _server(settings: RunConfig, port: int) -> list[str]:
         *("--workers", str(settings.workers), "--games", str(settings.games)),
         *("--self-play.search.simulations", str(settings.simulations)),
         *("--port", str(port), "--run", run_name(settings), "--runs", str(settings.runs)),
-        *("--trainer-grace", str(TRAINER_GRACE)),
+        *("--trainer-grace", str(TRAINER_GRACE), "--web", str(settings.web)),
     )
 
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "azplay export": ("engine.onnx_command", "ExportConfig"),
     "azplay games": ("report.games.command", "GamesConfig"),
     "azplay report": ("report.command", "ReportConfig"),
+    "azplay web": ("web.command", "WebConfig"),
 }
 """Command: (module, dataclass) of its settings."""
 

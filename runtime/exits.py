@@ -121,6 +121,7 @@ _COMMANDS = {
     "server.main": "azserver",
     "client.main": "azclient",
     "commands.azrun": "azrun",
+    "web.command": "azplay web",
 }
 
 

@@ -24,10 +24,11 @@ from games import Game, get_game
 from runtime import logs
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
+from runtime.extras import require
 from runtime.log_files import LogFile
 from runtime.monitor.monitor import Monitor
 from runtime.ports import PORTS
-from runtime.processes import Children, to_stderr
+from runtime.processes import Children, python_module, to_stderr
 from runtime.runs import RunFolder
 from runtime.view import View
 from search.settings import MAX_SIMULATIONS, resolve
@@ -86,6 +87,8 @@ class App:
             view = stack.enter_context(View(f"azserver {folder.name}, port {self._config.port}"))
             if self._on_terminal:
                 stack.enter_context(notes_to(view))
+            if self._config.web:
+                require("web", "azserver --web")
             try:
                 await self._serve(folder, endpoints, view, stop)
             except Stopped:
@@ -119,12 +122,14 @@ class App:
     ) -> None:
         """Front, evaluators, workers: started in this order, ended in the opposite one."""
         sink = self._sink(folder.logs / "children.log")
-        evaluators, players = Children(sink=sink), Children(sink=sink)
+        evaluators, players, pages = (Children(sink=sink) for _ in range(3))
         stop_evaluators = Stop()
         self._add_evaluators(evaluators, devices, endpoints["evaluators"], front)
+        self._add_pages(pages, folder)
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(front.run())
             evaluating = group.create_task(evaluators.run(stop_evaluators))
+            showing = group.create_task(pages.run(stop_evaluators))
             beside = [group.create_task(self._look(front, evaluators, view))]
             try:
                 if workers:
@@ -142,7 +147,7 @@ class App:
                 log.info("stopped while starting")
             front.say_goodbye()
             stop_evaluators.request()
-            await asyncio.wait({evaluating})
+            await asyncio.wait({evaluating, showing})
             for task in (serving, *beside):
                 task.cancel()
 
@@ -222,6 +227,13 @@ class App:
                 *("--log-format", self._config.log_format),
             ]
             children.add(f"worker-{index}", argv)
+
+    def _add_pages(self, children: Children, folder: RunFolder) -> None:
+        """The pages in a browser, in a process of their own: they must not take time from the front."""
+        port = self._config.web
+        if port:
+            children.add("web", python_module("web.command", str(folder.path), "--port", str(port)))
+            log.info("pages on this run: http://127.0.0.1:%d/run/%s", port, folder.name)
 
     # ---- what is shown ----------------------------------------------------------------------
 

@@ -82,6 +82,8 @@ class ServerConfig:
     """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
     metrics_listen: str = "127.0.0.1"
     """Address of that port; 0.0.0.0 lets other machines read it (no key, no encryption)."""
+    web: int = 0
+    """Port of the pages on this run, for browsers on this machine (docs/web.md); 0: none."""
     log_format: Literal["text", "json"] = "text"
     """Lines of the log: for people, or one JSON object a line (docs/metrics.md)."""
     gate: GateConfig = field(default_factory=GateConfig)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from runtime.config import check_ranges, load
-from runtime.exits import Exit, Fatal
+from runtime.exits import Exit, Fatal, guarded
 from runtime.extras import require
 
 if TYPE_CHECKING:
@@ -127,3 +127,7 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
             await site.watching.close()
         finally:
             await runner.cleanup()
+
+
+if __name__ == "__main__":
+    raise SystemExit(guarded(main))

@@ -13,11 +13,9 @@ from web.boards import moves
 from web.guarding import as_json
 from web.play.rooms import find_weights, weights_of
 from web.shelf import Filter
-from web.site import SITE, number_in, whole
+from web.site import MOST, SITE, number_in, whole
 from web.trouble import Trouble
 
-MOST = 2**53
-"""Numbers that a script of a browser can hold."""
 OUTCOMES = {"": None, "first": 1, "draw": 0, "second": -1}
 SHOWN = 12
 """Moves of the network's policy that are shown."""

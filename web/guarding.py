@@ -68,11 +68,10 @@ def only_for(listen: str) -> Middleware:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        host = (urlsplit(f"//{request.host}").hostname or "").lower()
-        if not may_name(host, listen):
+        if not may_name(_name_in(request.host), listen):
             raise Trouble(
-                f"This server does not answer to the name {host[:80]!r}. Use the address that it printed "
-                "when it started.",
+                f"This server does not answer to the name {request.host[:80]!r}. Use the address that it "
+                "printed when it started.",
                 HTTPStatus.MISDIRECTED_REQUEST,
             )
         if request.method not in ("GET", "HEAD"):
@@ -82,10 +81,18 @@ def only_for(listen: str) -> Middleware:
     return check
 
 
+def _name_in(host: str) -> str:
+    """The name in a Host header, without the port; "" if there is none."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:  # brackets that are no address
+        return ""
+
+
 def _check_origin(request: web.Request) -> None:
     origin = request.headers.get("Origin")
     site = request.headers.get("Sec-Fetch-Site", "same-origin")
-    foreign = origin is not None and urlsplit(origin).netloc != request.host
+    foreign = origin is not None and origin not in (f"http://{request.host}", f"https://{request.host}")
     if foreign or site != "same-origin":
         raise Trouble("Only pages of this server may do that.", HTTPStatus.FORBIDDEN)
     if request.content_type != JSON:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, TypeVar
 
@@ -10,9 +11,9 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from web.guarding import as_json
-from web.play.room import Room
+from web.play.room import Room, Terms
 from web.play.rooms import MOST_SIMULATIONS, find_weights
-from web.site import SITE
+from web.site import MOST, SITE
 from web.trouble import Trouble
 
 
@@ -24,6 +25,10 @@ class Opening(Struct, forbid_unknown_fields=True):
     side: Annotated[int, Meta(ge=0, le=1)] = 0
     """The person's; 0: the first player."""
     simulations: Annotated[int, Meta(ge=1, le=MOST_SIMULATIONS)] = 100
+    game: Annotated[int, Meta(ge=0, le=MOST)] = 0
+    """Number of a stored game to go on from; 0: a game from the start."""
+    ply: Annotated[int, Meta(ge=0, le=MOST)] = 0
+    """Position of that game."""
 
 
 class Order(Struct, forbid_unknown_fields=True):
@@ -47,7 +52,11 @@ async def _open(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, wanted = site.run_of(request), await _body(request, Opening)
     file = await site.reading(lambda: find_weights(run, wanted.weights))
-    room = await site.rooms.open(run, file, wanted.side, wanted.simulations)
+    terms = Terms(wanted.side, wanted.simulations)
+    if wanted.game:
+        found = await site.reading(lambda: site.shelf.moves_to(run, wanted.game, wanted.ply))
+        terms = replace(terms, start=found[0], moves=tuple(found[1]))
+    room = await site.rooms.open(run, file, terms)
     return as_json(room.view())
 
 

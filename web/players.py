@@ -40,6 +40,7 @@ class Players:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._reader: StoreReader | None = None
+        self._inode = 0
         self._last = 0
         """Number of the newest game seen."""
         self._games: deque[Played] = deque(maxlen=MOST_KEPT)
@@ -52,20 +53,22 @@ class Players:
     def look(self) -> None:
         """Read the games that are new. A store that is gone has no players."""
         try:
+            inode = self._path.stat().st_ino
+            if self._reader is not None and inode != self._inode:  # a new run under the old name
+                self._forget()
             if self._reader is None:
-                if not self._path.is_file():
-                    return
-                self._reader = StoreReader(self._path)
+                self._reader, self._inode = StoreReader(self._path), inode
             self._take_new(self._reader)
         except (Fatal, OSError):
-            self.close()
-            self._games.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        self.close()
+        self._games.clear()
+        self._last = 0
 
     def _take_new(self, reader: StoreReader) -> None:
         newest = reader.span()[1]
-        if newest < self._last:
-            self._games.clear()
-            self._last = 0
         fresh = newest - self._last if self._last else min(newest, MOST_AT_ONCE)
         if fresh <= 0:
             return

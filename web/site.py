@@ -21,6 +21,8 @@ from web.watching import Watching
 
 T = TypeVar("T")
 
+MOST = 2**53
+"""Numbers that a script of a browser can hold."""
 READERS = 2
 """Threads that read files: enough for many pages, too few to take the processor from a run."""
 

@@ -90,8 +90,9 @@ def test_assets_are_only_those_of_the_package(runs: Path) -> None:
 
 def test_another_sites_name_for_this_machine_is_refused(runs: Path) -> None:
     async def look(client: Client) -> None:
-        async with client.get("/api/runs", headers={"Host": "evil.example:80"}) as answer:
-            assert answer.status == 421
+        for host in ("evil.example:80", "[x", "127.0.0.1.evil.example"):
+            async with client.get("/api/runs", headers={"Host": host}) as answer:
+                assert answer.status == 421
         async with client.get("/api/runs", headers={"Host": "localhost"}) as answer:
             assert answer.status == 200
 

@@ -95,6 +95,9 @@ def test_rates_are_those_of_the_last_ten_minutes(tmp_path: Path) -> None:
     kinds = {row["kind"] for row in players.rates()}
     assert kinds == {"worker of azserver", "azclient"}
     assert players.rates(now=10e9) == []
+    (folder / "games.db").unlink()
+    players.look()
+    assert players.rates() == []
     players.close()
 
 

@@ -57,6 +57,20 @@ def test_hints_leave_the_position_and_moves_are_taken_back_to_the_persons_turn(r
     looked_at(runs, look)
 
 
+def test_a_stored_game_is_gone_on_from_and_not_taken_back_into(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        stored = (await got(client, "/api/run/a-run/games/1"))["moves"][:3]
+        game = await ordered(client, PLAY, {"side": 1, "simulations": 5, "game": 1, "ply": 3})
+        assert game["moves"] == stored
+        path = f"/api/play/{game['room']}"
+        await ordered(client, f"{path}/back", {}, 409)
+        await ordered(client, f"{path}/move", {"move": game["legal"][0]["text"]})
+        assert (await ordered(client, f"{path}/back", {}))["moves"] == stored
+        assert "no game 99" in (await ordered(client, PLAY, {"game": 99}, 404))["error"]
+
+    looked_at(runs, look)
+
+
 @pytest.mark.parametrize(
     "body",
     [

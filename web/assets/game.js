@@ -13,6 +13,7 @@ const slider = el("input", { type: "range", min: 0, value: 0, "aria-label": "Pos
 const where = el("p", { class: "where", role: "status" });
 const search = el("section", { "aria-label": "The search in this position" });
 const network = el("section", { "aria-label": "A network on this position" });
+const onward = el("a", {}, "Play on from here");
 let game = null;
 let ply = 0;
 let asked = "";
@@ -87,6 +88,7 @@ function draw() {
   slider.value = ply;
   const before = ply ? `, after ${game.moves[ply - 1]}` : "";
   where.textContent = `Position ${ply} of ${game.moves.length}${before}`;
+  onward.href = pageOf(run, `/play?game=${number}&ply=${ply}`);
   board.show(position.board, [], position.search?.candidates.slice(0, 6) ?? []);
   value.mark = ply;
   value.draw();
@@ -120,7 +122,7 @@ await trying(async () => {
   slider.max = game.moves.length;
   drawAbout();
   drawValue();
-  main.append(about, el("div", { class: "beside" }, el("div", {}, board.element, steps, slider, where), el("div", {}, search, network)), value.element);
+  main.append(about, el("div", { class: "beside" }, el("div", {}, board.element, steps, slider, where, onward), el("div", {}, search, network)), value.element);
   await go(Number(location.hash.slice(1)) || 0);
 });
 if (game) {

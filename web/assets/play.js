@@ -1,9 +1,11 @@
 // A game of a person against a network of the run.
 
-import { api, ask, choice, complain, count, el, fixed, main, percent, signed, table, trying, words } from "./core.js";
+import { api, ask, choice, complain, count, el, fixed, main, pageOf, percent, signed, table, trying, words } from "./core.js";
 import { Board } from "./board.js";
 
 const { run } = main.dataset;
+const query = new URLSearchParams(location.search);
+const from = { game: Number(query.get("game")) || 0, ply: Number(query.get("ply")) || 0 };
 const SIDES = ["first player", "second player"];
 const RESULT = { 1: "You won", 0: "A draw", "-1": "You lost" };
 const status = el("p", { class: "state", role: "status", "aria-live": "polite" });
@@ -29,7 +31,7 @@ function draw() {
   board.show(game.board, busy ? [] : game.legal, arrows);
   status.textContent = told();
   hint.disabled = busy || !game.is_mine;
-  back.disabled = busy || !game.moves.some((_, at) => at >= game.side);
+  back.disabled = busy || game.moves.length === game.first;
   moves.replaceChildren(...game.moves.map((text) => el("li", {}, text)));
   drawThoughts();
 }
@@ -91,7 +93,7 @@ async function start() {
   try {
     if (game) await ask(`/api/play/${game.room}/leave`, {}).catch(() => null);
     game = null;
-    game = await ask(api(run, "/play"), { weights: wanted.get("weights"), side: Number(wanted.get("side")), simulations: Number(wanted.get("simulations")) });
+    game = await ask(api(run, "/play"), { weights: wanted.get("weights"), side: Number(wanted.get("side")), simulations: Number(wanted.get("simulations")), ...from });
     table_.hidden = false;
     await reply();
   } finally {
@@ -117,5 +119,8 @@ await trying(async () => {
     named("side", "You are the", [[0, SIDES[0]], [1, SIDES[1]]], 0),
     named("simulations", "Simulations a move", [1, 10, 50, 100, 200, 400, 800, 1600, 5000].map((n) => [n, count(n)]), 100),
     el("button", { type: "submit", class: "main" }, "New game"));
+  if (from.game) {
+    main.append(el("p", {}, "You go on from ", el("a", { href: pageOf(run, `/games/${from.game}#${from.ply}`) }, `game ${from.game}, position ${from.ply}`), ". ", el("a", { href: pageOf(run, "/play") }, "Play from the start")));
+  }
   main.append(form, wait, table_);
 });

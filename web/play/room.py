@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from engine.core.orders import Request
 from engine.core.report import Report
 from engine.core.thinker import Thinker, Thinking
 from engine.uci.info import wdl_per_mille
-from games.game_history import GameHistory
+from games.game_history import replay
 from web.boards import board, moves
 from web.trouble import Trouble
 
@@ -21,12 +22,24 @@ LONGEST = 12
 """Moves of a line that are shown."""
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What a person has chosen."""
+
+    side: int = 0
+    """The person's; 0: the first player."""
+    simulations: int = 100
+    """Of the network, a move."""
+    start: str = ""
+    """In the game's notation; "" is the usual start."""
+    moves: tuple[str, ...] = ()
+    """From there to the position in which the game begins."""
+
+
 class Room:
     """The game, and the tree that searches it. One request at a time changes it."""
 
-    def __init__(
-        self, token: str, run: str, weights: Path, thinker: Thinker, side: int, simulations: int
-    ) -> None:
+    def __init__(self, token: str, run: str, weights: Path, thinker: Thinker, terms: Terms) -> None:
         self.token = token
         self.run = run
         self.weights = weights
@@ -35,10 +48,8 @@ class Room:
         self.lock = asyncio.Lock()
         self.thinker = thinker
         self._game = thinker.game
-        self._side = side
-        """The person's; 0: the first player."""
-        self._simulations = simulations
-        self._played = GameHistory(self._game)
+        self._terms = terms
+        self._played = replay(self._game, terms.start, terms.moves)
         self._found: dict[str, Any] | None = None
         """What the newest search found, of the position before the network's move or now."""
 
@@ -48,7 +59,7 @@ class Room:
         """The person's move, in the game's notation. Trouble(409) if it is not theirs to make."""
         if self._played.end_reason() is not None:
             raise Trouble("The game is over.", HTTPStatus.CONFLICT)
-        if self._played.side_to_move != self._side:
+        if self._played.side_to_move != self._terms.side:
             raise Trouble("It is the network's turn.", HTTPStatus.CONFLICT)
         try:
             self._played.play_text(text)
@@ -58,7 +69,7 @@ class Room:
 
     async def reply(self) -> None:
         """The network's move, where it is its turn."""
-        if self._played.end_reason() is None and self._played.side_to_move != self._side:
+        if self._played.end_reason() is None and self._played.side_to_move != self._terms.side:
             action = await self._search(is_hint=False)
             self._played.play(action)
 
@@ -70,17 +81,16 @@ class Room:
 
     def take_back(self) -> None:
         """Back to the position before the person's last move."""
-        actions, game = self._played.actions, GameHistory(self._game)
+        texts, first = self._played.moves_text(), len(self._terms.moves)
+        going = replay(self._game, self._terms.start, texts[:first])
         turns = []
-        for action in actions:
-            if game.side_to_move == self._side:
-                turns.append(game.ply)
-            game.play(action)
+        for text in texts[first:]:
+            if going.side_to_move == self._terms.side:
+                turns.append(going.ply)
+            going.play_text(text)
         if not turns:
             raise Trouble("There is no move of yours to take back.", HTTPStatus.CONFLICT)
-        self._played = GameHistory(self._game)
-        for action in actions[: turns[-1]]:
-            self._played.play(action)
+        self._played = replay(self._game, self._terms.start, texts[: turns[-1]])
         self._found = None
 
     # ---- Searching ------------------------------------------------------------------------------
@@ -91,7 +101,7 @@ class Room:
             start=self._played.start,
             actions=tuple(self._played.actions),
             began=asyncio.get_running_loop().time(),
-            simulations=self._simulations,
+            simulations=self._terms.simulations,
             lines=LINES,
             show_draw=True,
         )
@@ -135,20 +145,21 @@ class Room:
         """Everything that a page shows. `wdl`: win, draw and loss of the first player, per mille."""
         played = self._played
         over, texts = played.end_reason(), played.moves_text()
-        mine = over is None and played.side_to_move == self._side
+        mine = over is None and played.side_to_move == self._terms.side
         legal = played.legal_actions().tolist() if mine else []
         return {
             "room": self.token,
             "run": self.run,
             "game": self._game.name,
             "weights": self.thinker.net.name,
-            "simulations": self._simulations,
-            "side": self._side,
+            "simulations": self._terms.simulations,
+            "side": self._terms.side,
             "to_move": played.side_to_move,
             "is_mine": mine,
             "board": board(self._game, played.state, texts[-1] if texts else ""),
             "legal": moves(self._game, played.state, legal),
             "moves": texts,
+            "first": len(self._terms.moves),
             "over": over,
             "outcome": None if over is None else played.outcome(),
             "score": played.score(),

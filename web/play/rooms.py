@@ -13,7 +13,7 @@ from engine.search_choice import search_for
 from runtime.runs import RunFolder
 from runtime.weights_files import SUFFIX
 from web.play.nets import Nets
-from web.play.room import Room
+from web.play.room import Room, Terms
 from web.trouble import Trouble
 
 MOST_ROOMS = 8
@@ -51,7 +51,7 @@ class Rooms:
         self._rooms: dict[str, Room] = {}
         self._opening = 0
 
-    async def open(self, run: RunFolder, weights: Path, side: int, simulations: int) -> Room:
+    async def open(self, run: RunFolder, weights: Path, terms: Terms) -> Room:
         """A new game. Loading the network takes seconds, compiling a game's kernels for the first time up to
         a minute. Trouble(503) if too many are open, Fatal if the weights cannot be used."""
         self._make_room()
@@ -65,7 +65,7 @@ class Rooms:
                 raise
         finally:
             self._opening -= 1
-        room = Room(secrets.token_urlsafe(16), run.name, weights, thinker, side, simulations)
+        room = Room(secrets.token_urlsafe(16), run.name, weights, thinker, terms)
         self._rooms[room.token] = room
         self._touch(room)
         return room
