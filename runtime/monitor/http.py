@@ -17,18 +17,20 @@ from http import HTTPStatus
 from runtime.exits import Exit, Fatal
 from runtime.faults import Faults
 from runtime.listening import Listener
-from runtime.pacing import Pace, PaceLimits
+from runtime.pacing import AddressPaces, PaceLimits
 
 log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS = 16
-"""At a time; further ones are closed."""
+MOST_CONNECTIONS, MOST_OF_ADDRESS = 32, 8
+"""At a time, in all and from one address; further ones are closed. So one address cannot keep others out."""
 MOST_HEAD = 8 * 1024
 """Bytes of a request; a longer one is refused."""
 PATIENCE = 5.0
 """Seconds from the connection to the last byte of the answer."""
 PACE = PaceLimits(rate=20.0, burst=60.0)
-"""Connections; what comes faster is closed unread."""
+"""Connections from one address; what comes faster is closed unread."""
+MANY_ADDRESSES = 1000
+"""From which on those that have not asked for a while are forgotten."""
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -71,6 +73,7 @@ def _written(reply: Reply, *, with_body: bool = True) -> bytes:
 @dataclass(eq=False)
 class _Connection:
     sock: socket.socket
+    address: str
     timer: asyncio.TimerHandle | None = None
     head: bytearray = field(default_factory=bytearray)
     unsent: memoryview = field(default_factory=lambda: memoryview(b""))
@@ -86,7 +89,7 @@ class HttpPort:
         self._answer = answer
         self._clock = clock
         self._faults = Faults(log)
-        self._pace = Pace(PACE, clock())
+        self._paces = AddressPaces(PACE)
         self._connections: set[_Connection] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         try:
@@ -109,15 +112,18 @@ class HttpPort:
             self._end(connection)
         self._listener.close()
 
-    def _take_in(self, sock: socket.socket, _address: str) -> bool:
-        now = self._clock()
-        if len(self._connections) >= MOST_CONNECTIONS or self._pace.wait(now) > 0:
+    def _take_in(self, sock: socket.socket, address: str) -> bool:
+        now, known = self._clock(), self._connections
+        held = sum(one.address == address for one in known)
+        if len(known) >= MOST_CONNECTIONS or held >= MOST_OF_ADDRESS or self._paces.wait(address, now) > 0:
             sock.close()
             return False
         assert self._loop is not None
-        self._pace.take(now)
+        self._paces.take(address, now)
+        if len(self._paces) > MANY_ADDRESSES:
+            self._paces.tidy(now)
         sock.setblocking(False)
-        connection = _Connection(sock)
+        connection = _Connection(sock, address)
         connection.timer = self._loop.call_later(PATIENCE, self._end, connection)
         self._connections.add(connection)
         self._loop.add_reader(sock.fileno(), self._read, connection)

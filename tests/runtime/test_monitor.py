@@ -198,8 +198,11 @@ def test_a_request_without_end_is_refused() -> None:
     beside(fine, scenario)
 
 
-def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MOST_CONNECTIONS", 3)
+@pytest.mark.parametrize("name", ["MOST_CONNECTIONS", "MOST_OF_ADDRESS"])
+def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, name, 3)
 
     async def scenario(port: int) -> None:
         crowd = [await asyncio.open_connection(HERE, port) for _ in range(5)]
@@ -215,6 +218,17 @@ def test_a_crowd_is_turned_away_and_who_comes_after_it_is_answered(monkeypatch: 
                 answer = await ask(port, b"GET /x HTTP/1.1\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 200")
         await asyncio.gather(*ends)
+
+    beside(fine, scenario)
+
+
+def test_one_address_keeps_no_other_out() -> None:
+    async def scenario(port: int) -> None:
+        other = ("127.0.0.2", 0)
+        crowd = [await asyncio.open_connection(HERE, port, local_addr=other) for _ in range(40)]
+        assert (await ask(port, b"GET /x HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        for _, writer in crowd:
+            writer.close()
 
     beside(fine, scenario)
 
