@@ -11,6 +11,7 @@ from client.config import ClientConfig
 from client.plan import default_spool
 from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, ok, warning
 from diagnostics.doctor.machine import Needs, compiled_code_folder, look_at, machine_findings
+from diagnostics.doctor.options import DoctorOptions
 from diagnostics.doctor.service import service_findings
 from runtime import config
 from runtime.ports import parse_address
@@ -24,17 +25,13 @@ NEEDS = Needs(files=256, usual_files=1024, folder="the spool")
 
 
 @dataclass(frozen=True)
-class DoctorConfig(ClientConfig):
+class DoctorConfig(DoctorOptions, ClientConfig):
     """The settings of azclient, and what is expected of the server."""
 
     run: str = ""
     """Name of the run that the server should have; empty: any."""
     game: str = ""
     """Game that it should play; empty: any."""
-    seconds: float = 2.0
-    """Seconds of measuring evaluations, as one more player; 0: none."""
-    json: bool = False
-    """Print JSON, for scripts."""
 
 
 @dataclass(frozen=True)

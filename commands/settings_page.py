@@ -22,6 +22,8 @@ COMMANDS = {
     "azserver": ("server.config", "ServerConfig"),
     "azclient": ("client.config", "ClientConfig"),
     "python -m trainer": ("trainer.config", "TrainerConfig"),
+    "azserver doctor, azclient doctor": ("diagnostics.doctor.options", "DoctorOptions"),
+    "azplay status": ("report.status_command", "StatusConfig"),
     "azplay match": ("evaluation.match.command", "MatchConfig"),
     "azplay ladder": ("evaluation.rating.commands", "LadderConfig"),
     "azplay scaling": ("evaluation.rating.commands", "ScalingConfig"),

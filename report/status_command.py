@@ -88,8 +88,9 @@ def of_server(address: Address) -> RunStatus:
 
     facts = probe(address, Probing(seconds=0.0))
     if facts.figures is None:
-        found = next(one for one in service_findings(facts) if one.level is not Level.OK)
-        raise Fatal(f"{found.found}; {found.todo}", Exit.UNREACHABLE)
+        fault = next((one for one in service_findings(facts) if one.level is Level.FAULT), None)
+        late = f"{address.server} did not tell its status in time; try again, or look at its log"
+        raise Fatal(f"{fault.found}; {fault.todo}" if fault else late, Exit.UNREACHABLE)
     return RunStatus(True, facts.figures)
 
 
@@ -103,17 +104,27 @@ def of_folder(run: str, runs: Path) -> RunStatus:
     about = folder.describe()
     if is_locked(folder.path / "azserver.lock"):
         return of_server(_address_in(folder))
-    trainer = folder.read_figures() or _last_written(folder.figures_log)
+    # A trainer that was stopped has written both, the whole figures last; one that was killed only the lines.
+    stopped = _written_at(folder.figures) >= _written_at(folder.figures_log)
+    trainer = folder.read_figures() if stopped else _last_line(folder.figures_log)
     return RunStatus(False, {"run": folder.name, "game": about["game"], "trainer": trainer})
 
 
-def _last_written(path: Path) -> dict[str, Any]:
-    """The trainer's newest figures over time, for a trainer that was killed; empty if there are none."""
+def _written_at(path: Path) -> float:
+    """Seconds since 1970; 0 if there is no such file."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _last_line(path: Path) -> dict[str, Any]:
+    """The trainer's newest figures over time."""
     last: dict[str, Any] = {}
     with contextlib.suppress(OSError), path.open("rb") as file:
         for line in file:
             with contextlib.suppress(ValueError):  # cut off by a kill
-                last = json.loads(line)
+                last = dict(json.loads(line))
     figures: dict[str, Any] = {"alerts": last.get("alerts", [])}
     for name, value in last.items():
         group, _, key = name.partition("/")
@@ -140,8 +151,13 @@ def as_text(status: RunStatus) -> str:
     """A table."""
     state = "live" if status.live else "as its trainer left it: no azserver works on it here"
     head = [("run", f"{status.figures.get('run')} ({status.figures.get('game')}), {state}")]
-    shown = [row for row in rows(status.figures) if status.live or row[1].strip(" -,/()h") != ""]
+    shown = [row for row in rows(status.figures) if status.live or _is_known(*row)]
     return aligned([*head, *shown, *(("FAULT", fault) for fault in status.faults)], left=2)
+
+
+def _is_known(name: str, text: str) -> bool:
+    """Whether a row tells anything of a run that is not live."""
+    return name == "alert" or any(char.isdigit() for char in text)
 
 
 def as_json(status: RunStatus) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, fault, ok
 from diagnostics.doctor.machine import Needs, compiled_code_folder, look_at, machine_findings
+from diagnostics.doctor.options import DoctorOptions
 from diagnostics.doctor.service import ServiceFacts, service_findings
 from protocol.messages import Welcome
 from runtime import config
@@ -24,13 +25,8 @@ FILES = Needs(files=1024, usual_files=16_384, folder="the run's folder")
 
 
 @dataclass(frozen=True)
-class DoctorConfig(ServerConfig):
+class DoctorConfig(DoctorOptions, ServerConfig):
     """The settings of azserver, and how they are checked."""
-
-    seconds: float = 2.0
-    """Seconds of measuring evaluations through a running azserver, as one more player; 0: none."""
-    json: bool = False
-    """Print JSON, for scripts."""
 
 
 def main(argv: Sequence[str]) -> int:

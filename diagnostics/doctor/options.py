@@ -1,0 +1,15 @@
+"""Settings of the doctors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DoctorOptions:
+    """How a doctor checks, beside the settings of what it checks."""
+
+    seconds: float = 2.0
+    """Seconds of measuring evaluations through a running azserver, as one more player; 0: none."""
+    json: bool = False
+    """Print JSON, for scripts."""
