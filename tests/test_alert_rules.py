@@ -1,0 +1,68 @@
+"""The alerts for Prometheus: each comes for what it is about and for nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+RULES = Path(__file__).resolve().parents[1] / "deploy" / "grafana" / "alerts.yml"
+WELL = {
+    "up": "1x60",
+    "az_ready": "1x60",
+    "az_evaluators": "2x60",
+    "az_evaluators_expected": "2x60",
+    "az_gpu_worker_restarts_total": "0x60",
+    "az_trainer_present": "1x60",
+    "az_games_relayed_total": "0+100x60",
+    "az_alert": "0x60",
+    "az_game_rejects_total": "0x60",
+    "az_weights_refused_total": "0x60",
+    "az_faults_total": "0x60",
+    "az_spool_games": "10x60",
+    "az_disk_free_bytes": "50000000000x60",
+    "az_loop_lag_seconds": "0.01x60",
+}
+"""An hour of a run without a fault, a value a minute, as promtool writes series."""
+FAULTS = {
+    "AzProcessDown": {"up": "0x60"},
+    "AzNotReady": {"az_ready": "0x60"},
+    "AzEvaluatorMissing": {"az_evaluators": "1x60"},
+    "AzEvaluatorRestarts": {"az_gpu_worker_restarts_total": "0+1x60"},
+    "AzNoTrainer": {"az_trainer_present": "0x60", "az_games_relayed_total": "5x60"},
+    "AzNoGames": {"az_games_relayed_total": "5x60"},
+    "AzDoesNotLearn": {"az_alert": "1x60"},
+    "AzGamesRefused": {"az_game_rejects_total": "0+5x60"},
+    "AzWeightsRefused": {"az_weights_refused_total": "0+1x60"},
+    "AzFaults": {"az_faults_total": "0+1x60"},
+    "AzSpoolGrows": {"az_spool_games": "9000x60"},
+    "AzDiskNearlyFull": {"az_disk_free_bytes": "1000000000x60"},
+    "AzSlowLoop": {"az_loop_lag_seconds": "3x60"},
+}
+
+
+def an_hour(name: str, changes: dict[str, str]) -> dict[str, object]:
+    """A case for promtool: with these series this alert fires, and no other; "": none does."""
+    series = [
+        {"series": f'{metric}{{job="azserver",instance="a"}}', "values": values}
+        for metric, values in (WELL | changes).items()
+    ]
+    firing = [{"labels": f'{{alertname="{name}"}}', "value": 1}] if name else []
+    asked = {"expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "50m"}
+    return {"interval": "1m", "input_series": series, "promql_expr_test": [{**asked, "exp_samples": firing}]}
+
+
+def test_each_alert_comes_for_its_fault_alone_and_none_without(tmp_path: Path) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("there is no promtool here (Debian: prometheus)")
+    assert re.findall(r"- alert: (\w+)", RULES.read_text()) == list(FAULTS)
+    cases = [an_hour("", {}), *(an_hour(name, changes) for name, changes in FAULTS.items())]
+    file = tmp_path / "cases.yml"
+    file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": cases}))
+    said = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout + said.stderr
