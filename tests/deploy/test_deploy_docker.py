@@ -56,6 +56,16 @@ def test_the_programs_take_the_flags_of_the_compose_files(name: str) -> None:
     parsed(services()[name]["command"])
 
 
+def test_health_is_asked_for_where_the_programs_answer() -> None:
+    for name, service in services().items():
+        port = parsed(service["command"]).metrics_port
+        health = (
+            service.get("healthcheck") or services()["compose.yaml/" + name.partition("/")[2]]["healthcheck"]
+        )
+        assert f"127.0.0.1:{port}/readyz" in health["test"][-1]
+        assert health["test"][:3] == ["CMD", "python", "-c"]
+
+
 def test_services_write_to_volumes_only_and_listen_on_loopback_only() -> None:
     for name, service in services().items():
         if not name.startswith("compose.yaml"):

@@ -64,6 +64,17 @@ def test_services_of_the_namespace_set_none_of_our_settings(name: str) -> None:
     assert pod_specs()[name]["enableServiceLinks"] is False
 
 
+@pytest.mark.parametrize("name", pod_specs())
+def test_probes_ask_where_the_program_answers(name: str) -> None:
+    one = container(pod_specs()[name])
+    settings = parsed(one["args"])
+    ports = {port["name"]: port["containerPort"] for port in one["ports"]}
+    assert (settings.metrics_port, settings.metrics_listen) == (ports["metrics"], "0.0.0.0")
+    paths = {one[kind]["httpGet"]["path"] for kind in ("startupProbe", "livenessProbe")}
+    assert paths == {"/livez"}
+    assert one["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
+
+
 def test_a_client_has_as_many_workers_as_processors() -> None:
     (variable,) = container(pod_specs()["azclient"])["env"]
     assert variable["name"] == "AZ_WORKERS"
