@@ -81,17 +81,17 @@ clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 help:
-	@echo "make run      install, then play, train and play on (GAME=chess MINUTES=0 RUN= ARGS=; games: .venv/bin/azrun --help)"
+	@echo "make run      install, then self-play and training on this machine (GAME=chess MINUTES=0 RUN= ARGS=; games: .venv/bin/azrun --help)"
 	@echo "make test     all tests (ARGS='-k search')"
 	@echo "make test-bounds   search, rules, sampler, verification with bounds checks in compiled code"
 	@echo "make test-nightly  all tests, ten times the examples of hypothesis, a new seed"
-	@echo "make test-oracles  rules against other programs, for minutes (gnugo, cshogi)"
+	@echo "make test-oracles  rules compared with other programs (gnugo, cshogi); minutes"
 	@echo "make check    ruff, mypy, import-linter, documentation"
 	@echo "make docs     the documentation as a site, in build/docs"
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|memory)"
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock: connect-four, krk"
-	@echo "make hostile  attacks on a real azserver: does it live, what do they cost (ARGS='--turns 5')"
+	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--turns 5')"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then figures"
-	@echo "make format   put the code into shape"
+	@echo "make format   format the code"
 	@echo "make clean    remove .venv and caches"

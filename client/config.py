@@ -14,15 +14,15 @@ class ClientConfig:
     server: str
     """Where azserver runs: HOST or HOST:PORT (its base port, 5600 unless it was told another)."""
     device: str = "auto"
-    """Who evaluates positions: `remote` (the server), `cpu`, `cuda:N`, or `auto`: this machine's GPUs if it
-    has any, else the server."""
+    """Who evaluates positions: `remote` (the server), `cpu`, `cuda:N`, or `auto` (this machine's GPUs if it
+    has any, else the server)."""
     workers: int = 0
-    """Worker processes. 0: one a core with the server's evaluators, one a GPU, or one with an own CPU
-    network."""
+    """Worker processes. 0: one per core with the server's evaluators, one per GPU, or one with a CPU network
+    of its own."""
     games: int = 0
-    """Games in flight in each worker. 0: as many as the server wants (or the own network needs)."""
+    """Games in flight in each worker. 0: as many as the server wants, or as its own network needs."""
     threads: int = 0
-    """CPU threads of each worker's own network; 0: the cores shared evenly. Only with --device cpu."""
+    """CPU threads of each worker's own network; 0: share the cores evenly. Only with --device cpu."""
     spool: Path | None = None
     """Folder for finished games that the trainer has not yet acknowledged. None: a folder of the server's
     name under ~/.local/share/azselfplay/spool."""

@@ -159,7 +159,7 @@ class Uploader:
         elif not room and self.room.is_set():
             self.room.clear()
             log.warning(
-                "no new games until there is room: %d games (%.1f MB) wait in %s for the trainer",
+                "starting no new games: the spool is full, %d games (%.1f MB) wait in %s for the trainer",
                 self.spool.games,
                 self.spool.bytes / 1e6,
                 self.spool.folder,

@@ -263,14 +263,16 @@ class Worker:
         """Give up unfinished games, and hear what becomes of those already sent."""
         if self._pool is None or self._uploader is None:
             return
-        log.info("%d games kept, %d unfinished ones given up", self._pool.finished, self._pool.in_progress)
+        log.info(
+            "%d games finished, %d unfinished games given up", self._pool.finished, self._pool.in_progress
+        )
         for task in self._games:
             task.cancel()
         try:
             async with asyncio.timeout(LAST_UPLOADS):
                 await self._uploader.quiet.wait()
         except TimeoutError:
-            log.info("%d games stay in the spool and go out next time", self._uploader.spool.games)
+            log.info("%d games stay in the spool and will be sent next time", self._uploader.spool.games)
 
 
 def main() -> int:

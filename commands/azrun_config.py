@@ -25,9 +25,9 @@ class RunConfig:
     """The whole loop on this machine: azserver, azclient and the trainer."""
 
     game: str = DEFAULT_GAME
-    """Name of the game, as listed above."""
+    """The game to play; `--help` lists the names."""
     board: str = ""
-    """Size of its board, where there are several: 9 or 2x4; empty: as `game` says, else the usual one."""
+    """Board size, such as 9 or 2x4, in games with several sizes; empty: as `game` says, or the usual."""
     minutes: float = 0.0
     """Minutes to run; 0 runs until Ctrl-C."""
     run: str = ""
@@ -52,7 +52,8 @@ class RunConfig:
     client_workers: int = 1
     """Worker processes of azclient, on the server's network; 0 starts no client."""
     server_config: Path | None = None
-    """TOML file for azserver; the settings above go before it."""
+    """TOML file for azserver. azrun passes its own game, net, gpus, simulations, games and workers as
+    flags, which win over the file."""
     client_config: Path | None = None
     """TOML file for azclient."""
     trainer_config: Path | None = None

@@ -18,12 +18,12 @@ class SearchSettings:
     """How the search chooses."""
 
     selection: str = "puct"
-    """How it chooses (`search/selection/`): `puct`, learned from visit counts (AlphaZero); `gumbel`:
-    sequential halving, learned from the improved policy (Danihelka et al. 2022), for few simulations;
-    `thompson`: samples of a posterior, learned from visit counts (docs/decisions/0032). With `gumbel`
-    the tree is never reused, and c_base, c_init and the fpu are not used: docs/decisions/0007."""
+    """The rule that chooses in the tree (`search/selection/`): `puct` (AlphaZero), trained on visit counts;
+    `gumbel`, sequential halving for few simulations, trained on the improved policy (Danihelka et al. 2022);
+    `thompson`, samples of a posterior, trained on visit counts (docs/decisions/0032). `gumbel` never reuses
+    the tree and ignores c_base, c_init and the fpu (docs/decisions/0007)."""
     simulations: int = 800
-    """New simulations per move, on top of what is kept of the tree (AlphaZero: 800)."""
+    """New simulations per move, in addition to those in the reused tree (AlphaZero: 800)."""
     c_base: float = 19652.0
     """PUCT: visits at which exploration has grown by ln 2 (AlphaZero: 19652)."""
     c_init: float = 1.25
@@ -42,11 +42,12 @@ class SearchSettings:
     fpu_reduction: float = 0.2
     """In units of value [-1, 1]; not applied at a root with noise (KataGo: 0.2 and 0)."""
     fpu_value: float = 0.0
-    """Used by `fpu = absolute` only, in [-1, 1]. -1 means "unvisited is lost": draws only follow."""
+    """Used by `fpu = absolute` only, in [-1, 1]. At -1 unvisited moves count as lost; runs then drift to
+    draws."""
     reuse_tree: bool = True
     """Keep the subtree of the move played (AlphaGo Zero does), with fresh noise at the new root."""
     evaluation_symmetry: bool = False
-    """See each leaf through a random symmetry of the board, in games that have any (AlphaGo Zero: yes;
+    """Evaluate each leaf through a random symmetry of the board, in games that have any (AlphaGo Zero: yes;
     AlphaZero: no)."""
 
 
@@ -55,7 +56,7 @@ class GumbelSettings:
     """Constants of `search.selection = gumbel`."""
 
     considered: int = 16
-    """Root actions that are looked at, at most (Gumbel MuZero: 16)."""
+    """Root actions considered, at most (Gumbel MuZero: 16)."""
     c_visit: float = 50.0
     """A value v counts (c_visit + most visits of an action) * c_scale * v beside the log of the prior (the
     paper: 50)."""
@@ -65,7 +66,7 @@ class GumbelSettings:
 
 @dataclass(frozen=True)
 class NoiseSettings:
-    """Exploration at the root, and what of it is kept out of the policy target."""
+    """Exploration at the root, and which part of it is removed from the policy target."""
 
     root_noise: float = 0.25
     """Share of Dirichlet noise in the priors of the root (AlphaZero: 0.25); 0 switches it off. With
@@ -73,14 +74,14 @@ class NoiseSettings:
     dirichlet_alpha: float = 0.0
     """Shape of that noise; 0 takes the game's (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
     forced_playouts: float = 0.0
-    """Root actions of a search with noise that have any visits get sqrt(this * prior * all visits) at least,
-    so that noise is looked into (KataGo: 2); 0: none. Not with `search.selection = gumbel`."""
+    """In a search with noise, every visited root action gets at least sqrt(this * prior * all visits) visits,
+    so that moves raised by noise are examined (KataGo: 2); 0: off. Not with `search.selection = gumbel`."""
     prune_target: bool = True
-    """Take forced playouts that the search did not want out of what is learned and of what moves are drawn
-    from (KataGo: yes). Without `forced_playouts` there is nothing to take out."""
+    """Remove forced playouts that the search did not want, from the policy target and from the visits that
+    moves are drawn by (KataGo: yes). No effect without `forced_playouts`."""
     prune_noise: bool = False
-    """Take visits that only the noise caused out of both, too, whether or not playouts are forced (KataGo:
-    yes; AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
+    """Also remove visits that only the noise caused, whether or not playouts are forced (KataGo: yes;
+    AlphaZero: no). Not with `search.selection = gumbel`. docs/decisions/0009."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ class PlayoutCapSettings:
     """Playout cap randomisation (KataGo, arXiv 1902.10565; AlphaZero: none)."""
 
     cheap_probability: float = 0.0
-    """Share of moves with a cheap search, chosen at random, from which no policy is learned; 0: none
-    (KataGo: 0.75)."""
+    """Share of moves that get a cheap search, chosen at random. They are no policy targets. 0: none (KataGo:
+    0.75)."""
     cheap_simulations: int = 0
     """Simulations of a cheap search, which has no noise; 0 takes a quarter of `search.simulations` (KataGo:
     100 beside 600)."""
@@ -112,29 +113,29 @@ class MoveSettings:
     final_secure: float = 1.0
     """`final_move = secure` only, in units of value (Chaslot et al. 2008 give 4 for their program Mango)."""
     final_extra: int = 0
-    """`final_move = max_robust` only: simulations beyond `search.simulations` at most; 0 takes a quarter of
-    them. They choose the move and are not learned from; after them the tree is not kept."""
+    """`final_move = max_robust` only: most simulations beyond `search.simulations`; 0 takes a quarter of
+    them. They choose the move but are no part of the policy target; the tree is not reused after them."""
 
 
 @dataclass(frozen=True)
 class OpeningSettings:
-    """Plies without a search at the beginning of a game, from which nothing is learned. They count among
+    """Plies without a search at the beginning of a game, which are never trained on. They count towards
     `moves.temperature_plies` and never end a game (AlphaZero: none)."""
 
     random_share: float = 0.0
     """Share of games that begin with plies drawn uniformly from the legal ones (for chess a third of games
     is advised; AlphaZero: 0)."""
     random_plies: int = 0
-    """Such a game has 0 to this many of them, each number equally likely (12 advised for chess)."""
+    """Such a game has 0 to this many random plies, each number equally likely (12 advised for chess)."""
     policy_share: float = 0.0
     """Share of games that begin with plies drawn from the network's own policy, one evaluation each; they
-    follow the random plies of the same game, if it has any. More variety where games are really played
+    follow the random plies of the same game, if it has any. They vary the openings that are really played
     (KataGo begins its games so; AlphaZero: 0)."""
     policy_plies: int = 0
-    """Such a game has 0 to this many of them, each number equally likely (KataGo on 19x19: 14 on average,
-    exponentially spread)."""
+    """Such a game has 0 to this many policy plies, each number equally likely (KataGo on 19x19: 14 on
+    average, exponentially distributed)."""
     policy_temperature: float = 1.0
-    """They are drawn from policy ** (1 / temperature) (KataGo: 1)."""
+    """Policy plies are drawn from policy ** (1 / temperature) (KataGo: 1)."""
 
 
 @dataclass(frozen=True)
@@ -157,18 +158,18 @@ class StartSettings:
 
 @dataclass(frozen=True)
 class ResignationSettings:
-    """When a side gives up (AlphaGo Zero; AlphaZero's text is silent)."""
+    """When a side resigns (AlphaGo Zero; AlphaZero's paper does not say)."""
 
     value: float = 0.0
-    """A side gives up with the move at which its root value, after the search, is this or lower, in [-1, 0);
-    0: nobody gives up. With `mistakes` above 0 it is the highest threshold ever used; the one in force
-    follows from the games that are played on (AlphaGo Zero: chosen so)."""
+    """A side resigns when its root value after the search is this or lower, in [-1, 0); 0: nobody resigns.
+    With `mistakes` above 0 this is the highest threshold ever used; the one in force follows from the games
+    that are played on (AlphaGo Zero: chosen so)."""
     mistakes: float = 0.05
-    """Largest share of resigned games that the side would not have lost. The trainer measures it, and lowers
-    the threshold so far; until enough is known nobody gives up (AlphaGo Zero: 0.05). 0: the threshold always
-    is `value`."""
+    """Largest share of resigned games that the side would not have lost. The trainer measures this share and
+    lowers the threshold accordingly; until enough games are known nobody resigns (AlphaGo Zero: 0.05). 0: the
+    threshold is always `value`."""
     play_on: float = 0.1
-    """Share of games that are played to their end whatever happens, to measure that (AlphaGo Zero: 0.1)."""
+    """Share of games that are played to their end in any case, to measure that (AlphaGo Zero: 0.1)."""
 
 
 @dataclass(frozen=True)
@@ -184,8 +185,8 @@ class SelfPlaySettings:
     round_games: int = 0
     """0: playing and training go on side by side (AlphaZero). Else in rounds: this many games by one network,
     the training steps that these games allow, then the next network, which makes a run with a `seed`
-    repeatable bit by bit, also through stops and kills (docs/decisions/0014). Slower: each waits while the
-    other works."""
+    repeatable bit by bit, also through stops and kills (docs/decisions/0014). This is slower, because each
+    half waits for the other."""
     search: SearchSettings = field(default_factory=SearchSettings)
     gumbel: GumbelSettings = field(default_factory=GumbelSettings)
     noise: NoiseSettings = field(default_factory=NoiseSettings)

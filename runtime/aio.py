@@ -45,10 +45,10 @@ class Stop:
     def on_signal(self, number: int) -> None:
         name = signal.Signals(number).name
         if self.finishing.is_set():
-            log.warning("%s again: ending now", name)
+            log.warning("%s again: stopping at once", name)
             self.cancel()
             return
-        log.info("%s: finishing, waiting for %s; once more to end now", name, self.waits_for)
+        log.info("%s: finishing (waiting for %s); repeat it to stop at once", name, self.waits_for)
         self.request()
 
 

@@ -175,7 +175,7 @@ class Connection:
     def _on_not_now(self, reason: str, now: float) -> None:
         """The server is there and lets us wait. Said at once, then by `_watch_absence`."""
         if reason != self._waits_for(now):
-            log.warning("%s does not take this peer in yet: %s; it asks again", self._server, reason)
+            log.warning("%s does not accept this process yet: %s; asking again", self._server, reason)
             self._next_notice = now + WAIT_NOTICE
         self._not_now, self._not_now_at = reason, now
 
@@ -208,16 +208,16 @@ class Connection:
         alone = now - self._alone_since
         reason = self._waits_for(now)
         if self._max_wait and alone >= self._max_wait and reason:
-            text = f"{self._server} did not take this peer in for {alone:.0f} s: {reason}"
+            text = f"{self._server} did not accept this process for {alone:.0f} s: {reason}"
             raise Fatal(text, Exit.UNREACHABLE)
         if self._max_wait and alone >= self._max_wait:
             raise Fatal(
                 f"no azserver answered at {self._server} for {alone:.0f} s: check that it runs, that host "
                 "and port are right, and (from another machine) that it was started with --listen 0.0.0.0 "
-                "and no firewall is between",
+                "and that no firewall blocks it",
                 Exit.UNREACHABLE,
             )
         if now >= self._next_notice:
-            what = f"{self._server} lets this peer wait: {reason}"
+            what = f"{self._server} makes this process wait: {reason}"
             log.warning("%s (%.0f s so far)", what if reason else f"no azserver at {self._server}", alone)
             self._next_notice = now + WAIT_NOTICE

@@ -105,7 +105,7 @@ def _not_installed(command: str, module: str) -> int:
 def _fault(command: str) -> int:
     """To be called while an exception is handled."""
     traceback.print_exc()
-    _say(f"{command}: error: that is a fault in azselfplay itself, see above")
+    _say(f"{command}: error: this is a bug in azselfplay; please report it with the traceback above")
     return int(Exit.INTERNAL)
 
 

@@ -246,13 +246,13 @@ class App:
             for kill in front.hanging_evaluators():
                 pid = pids.get(f"evaluator-{kill.index}")
                 if pid is not None:
-                    log.warning("evaluator %d hangs (%s): ending it", kill.index, kill.reason)
+                    log.warning("evaluator %d hangs (%s): restarting it", kill.index, kill.reason)
                     os.kill(pid, signal.SIGKILL)
 
     def _say_address(self) -> None:
         config = self._config
         if config.listen in ("127.0.0.1", "localhost", "::1"):
-            log.info("port %d, this machine only; --listen 0.0.0.0 lets clients on others join", config.port)
+            log.info("port %d, for this machine only; --listen 0.0.0.0 lets other machines join", config.port)
         else:
             log.warning(
                 "port %d is open on %s without encryption or keys: use it on a network you trust",

@@ -31,8 +31,8 @@ class GateConfig:
     """Which weights play, and the match that newer ones must win (docs/gate.md)."""
 
     mode: Literal["alphazero", "alphago_zero"] = "alphazero"
-    """Which weights play: `alphazero` the newest that the trainer published; `alphago_zero` the best ones,
-    where newer ones take over only when they win a match against them."""
+    """Which weights play: `alphazero`, the newest that the trainer published; `alphago_zero`, the best, which
+    newer weights replace only by winning a match against them."""
     games: int = 400
     """Games of a match, rounded up to pairs (AlphaGo Zero: 400)."""
     share: float = 0.55
@@ -48,14 +48,14 @@ class ServerConfig:
     """azserver: one evaluator per GPU, local self-play workers, and the door for clients and the trainer."""
 
     game: str = DEFAULT_GAME
-    """Its name; `--help` lists the games above."""
+    """The game to play; `--help` lists the names."""
     board: str = ""
-    """Size of its board, where there are several: 9 or 2x4; empty: as `game` says, else the usual one."""
+    """Board size, such as 9 or 2x4, in games with several sizes; empty: as `game` says, or the usual."""
     gpus: str = ""
     """Devices of the evaluators, one process each: `0,1` (GPU numbers), `cpu`, `cpu,cpu`; empty takes
     all GPUs there are, else one cpu."""
     workers: int | None = None
-    """Local worker processes; not given: from the number of cores. 0 leaves playing to clients."""
+    """Local worker processes; not given: by the number of cores. 0: only clients play."""
     games: int = 0
     """Games in flight per worker process; 0 computes it from the batch sizes of the evaluators."""
     listen: str = "127.0.0.1"
@@ -76,8 +76,8 @@ class ServerConfig:
     cpu_threads: int = 0
     """Threads of each CPU evaluator; 0 shares the cores evenly between them."""
     trainer_grace: float = 0.0
-    """Seconds that a clean stop waits, after the workers have ended, for a trainer that is being stopped too:
-    its last weights are taken into use. 0 does not wait; azrun sets it."""
+    """Seconds that a clean stop waits, after the workers have ended, for a trainer that is stopping too, to
+    take its last weights into use. 0: do not wait; azrun sets it."""
     metrics_port: int = 0
     """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
     metrics_listen: str = "127.0.0.1"

@@ -203,7 +203,7 @@ class EvaluatorPool:
         path = self._store.path(self.newest).resolve()
         message = LoadWeights(self.newest.version, self.newest.sha256, str(path))
         if not self._send(device.peer, message):
-            log.warning("evaluator %d cannot be told of new weights", device.ready.index)
+            log.warning("evaluator %d cannot be sent the new weights", device.ready.index)
 
     def _on_ping(self, peer: bytes, _message: Ping, _: list[memoryview]) -> None:
         """It has nothing to do. If it should be loading, it has not been told."""
@@ -212,7 +212,7 @@ class EvaluatorPool:
             return
         self._send(peer, Pong())
         for load in self.watch.idle(index, self._clock()):
-            log.warning("evaluator %d is told of its weights once more", load.index)
+            log.warning("evaluator %d is sent its weights again", load.index)
             self._send_load(self._devices[index])
 
     def _on_loaded(self, peer: bytes, loaded: WeightsLoaded, _: list[memoryview]) -> None:
@@ -227,7 +227,7 @@ class EvaluatorPool:
             self._events.taken(newest)
         if first:
             ready = device.ready
-            log.info("evaluator %d is up: %s, batches of %d", index, ready.device, ready.target_rows)
+            log.info("evaluator %d is ready: %s, batches of %d", index, ready.device, ready.target_rows)
             self._events.up(device)
 
     def _on_refused(self, peer: bytes, refused: WeightsRefused, _: list[memoryview]) -> None:

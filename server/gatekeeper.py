@@ -200,7 +200,7 @@ class Gatekeeper:
         try:
             self._gate.told(msgspec.json.decode(line, type=GateReport))
         except msgspec.DecodeError as error:
-            log.warning("gate: a line that is no report (%s): %r", error, line[:200])
+            log.warning("gate: unexpected output (%s): %r", error, line[:200])
 
     def _follow(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:

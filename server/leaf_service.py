@@ -161,7 +161,7 @@ class LeafService:
                     self._figures.batch_sent(batch.rows, batch.waited, self._clock())
                     frames = gather(batch.pieces)
                     if not self.pool.send_batch(batch_peer(batch), batch.batch, batch.rows, frames):
-                        log.warning("an evaluator is gone: its rows go to another")
+                        log.warning("an evaluator has gone: another one evaluates its rows")
                         instructions += self.queue.evaluator_died(batch.evaluator, self._clock())
                 case Refuse() as refuse:
                     self._refuse(refuse)

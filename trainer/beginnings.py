@@ -67,6 +67,6 @@ def check_heads(config: TrainerConfig, network: Network) -> None:
         if getattr(config.loss, weight) and head is None:
             raise Fatal(
                 f"the network of this run has no head for --loss.{weight.replace('_', '-')}; leave that "
-                "away, or begin another --run with --weights FILE and it, which adds the head",
+                "setting away, or begin another --run with it and --weights FILE, which adds the head",
                 Exit.CONFIG,
             )

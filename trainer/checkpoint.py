@@ -103,8 +103,8 @@ def save(
         if not path.exists():
             path.with_suffix(".safetensors").unlink(missing_ok=True)
         raise Fatal(
-            f"cannot write the checkpoint {path}: {error.strerror}; free space or mend the disk; a trainer "
-            "that is started again goes on from the checkpoint before",
+            f"cannot write the checkpoint {path}: {error.strerror}; free space or repair the disk; a "
+            "restarted trainer goes on from the previous checkpoint",
             Exit.DISK,
         ) from error
 

@@ -14,7 +14,7 @@ from runtime.ports import Address, parse_address
 
 @dataclass(frozen=True)
 class OptimizerSettings:
-    """How a step is made."""
+    """How a training step is made."""
 
     kind: Literal["adamw", "alphazero"] = "adamw"
     """adamw for small nets and short runs; alphazero: SGD, momentum 0.9, the paper's schedule."""
@@ -56,27 +56,29 @@ _OF_KIND: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class LossSettings:
-    """What training makes small."""
+    """The loss that training minimises."""
 
     value_weight: float = 1.0
-    """Weight of the value loss beside 1 for the policy (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
+    """Weight of the value loss; that of the policy loss is 1 (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
     value_q_share: float = 0.0
     """Share, 0..1, of the search's root value in the value target, the rest being the outcome
-    (AlphaZero: 0; others' trials: 0.2 makes no difference, 0.5 costs 25 Elo in Go, some of it helps when
-    games are few)."""
+    (AlphaZero: 0; others report: 0.2 makes no difference, 0.5 costs 25 Elo in Go, a little helps when games
+    are few)."""
     win_discount: float = 1.0
     """Above 0, up to 1: the value target of a position k plies before the end of a won (lost) game is a win
     (loss) with probability win_discount ^ k, else a draw, so that value tells near wins from far ones and
     the search plays on to the end (AlphaZero: 1, all wins alike; 0.995 halves a win in 138 plies)."""
     capped_value_weight: float = 1.0
-    """Weight of a position in the value loss when its game ended by the length limit and was scored as a
-    draw (AlphaZero: 1; 0.25 keeps many such games from teaching that everything is a draw)."""
+    """Weight in the value loss of positions whose game reached the length limit and was scored as a draw
+    (AlphaZero: 1; 0.25 keeps many such games from teaching that everything is drawn)."""
     moves_left_weight: float = 0.0
-    """Weight of a loss for saying how many plies are left (Huber, on plies / 20), by a head of training only
-    that makes the tower see the end coming; 0: no such head (AlphaZero: none; lc0: has one). Try 0.1."""
+    """Weight of an auxiliary loss: the plies left in the game (Huber, on plies / 20), predicted by a head
+    that only teaches the network and is dropped in play; 0: no such head (AlphaZero: none; lc0: yes). Try
+    0.1."""
     soft_policy_weight: float = 0.0
-    """Weight of the policy loss, by a head of training only, to the visits ^ (1 / 4): teaches to tell the
-    less likely moves apart; 0: no such head (AlphaZero: none; KataGo: 8)."""
+    """Weight of an auxiliary loss: a second policy, trained on the visits ^ (1 / 4), whose head is dropped
+    in play. It teaches the network to tell unlikely moves apart; 0: no such head (AlphaZero: none; KataGo:
+    8)."""
     policy_loss: Literal["legal", "all"] = "legal"
     """Softmax of the policy loss over the legal moves, as the search takes it (lc0), or over all actions
     (AlphaZero's published pseudocode)."""
@@ -104,23 +106,22 @@ class SampleSettings:
 
     per_position: float = 2.0
     """Times a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4; KataGo: 4 or less).
-    Plies that were played without a search or after a cheap one, and games held out, are none. 4 learns most
-    where games are short, and learns the first games of chess by heart (docs/decisions/0018); a change counts
-    for later games."""
+    Plies without a full search and held-out games do not count. 4 learns most where games are short, and
+    memorises the first games of chess (docs/decisions/0018). A change applies to games that come later."""
     surprise_share: float = 0.0
-    """Share of the samples, 0..1, that are drawn within their game in proportion to KL(pi || P): how far the
-    search got away from what the network had said (KataGo: 0.5; AlphaZero: 0, all positions alike)."""
+    """Share of the samples, 0..1, that are drawn within their game in proportion to KL(pi || P), which says
+    how far the search disagreed with the network (KataGo: 0.5; AlphaZero: 0, all positions alike)."""
     symmetric: Literal["auto", "on", "off"] = "auto"
-    """See samples through random symmetries of the board: auto does where the game has any, which are
-    tic-tac-toe (8) and Connect Four (2), not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
+    """Train on samples through random symmetries of the board. auto: where the game has any, such as
+    tic-tac-toe and Go (8) and Connect Four (2), but not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
     held_out: float = 0.02
     """Share of the games, 0..0.5, that are never trained on: at each publishing the loss on 1024 of their
-    newest 8192 positions shows whether the network learns its window by heart; 0 trains on all
+    newest 8192 positions shows whether the network memorises its window; 0 trains on all
     (AlphaZero: 0). Which games they are is decided by a hash of the uid, the same after a restart."""
     stale_versions: int = 1000
-    """A game is stored but not trained on when the newest weights in it are more than so many versions behind
-    the newest that any stored game was played with: one that comes out of a spool after days. 0: all are
-    trained on (AlphaZero: no such games). 1000 versions are 100,000 steps or 8 hours by default."""
+    """A game is stored but not trained on when its newest weights are more than this many versions behind the
+    newest in the store, such as a game that comes out of a spool after days. 0: train on all (AlphaZero: no
+    such games). 1000 versions are 100,000 steps or 8 hours by default."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,11 @@ class PublishingSettings:
     steps: int = 100
     """Steps after which weights are published (AlphaZero: 1000)."""
     seconds: float = 30.0
-    """Seconds after which they are published if any step was made."""
+    """Seconds after which weights are published, if there was a step."""
     checkpoint_seconds: float = 60.0
     """Seconds between two checkpoints; one more is written at the end."""
     keep_checkpoints: int = 3
-    """Newest checkpoints that are kept."""
+    """How many checkpoints are kept; the oldest are deleted."""
 
 
 @dataclass(frozen=True)
@@ -152,15 +153,15 @@ class TrainerConfig:
     channels), 6x96se (with squeeze-excitation), docs/networks.md has all; empty: the server's. A run that
     has a checkpoint goes on with its own."""
     weights: str = ""
-    """What a run without a checkpoint begins with: a weights file; or the word server: the weights that the
-    server plays with, so that training goes on from them with a new optimizer; or the word new: a new
-    network, also where it replaces trained weights of the server, which is refused if nothing is said."""
+    """What a run without a checkpoint begins with: a weights file; the word server, to go on from the weights
+    that the server plays with and a new optimizer; or the word new, for a new network even if it replaces
+    trained weights of the server, which is refused otherwise."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     cpu_threads: int = 0
-    """Threads that torch computes with; 0: half of the machine's cores."""
+    """Threads of torch; 0: half of the machine's cores."""
     seed: int = 0
-    """Of a new network and of the draws from the window."""
+    """Seed of a new network and of the draws from the window."""
     metrics_port: int = 0
     """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
     metrics_listen: str = "127.0.0.1"

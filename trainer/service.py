@@ -247,7 +247,9 @@ class Service:
         resign_value = resignation.threshold if resignation.is_on else UNSET
         for message in self._ingest.on_done(done, resign_value):
             if not self._connection.send(message):
-                log.warning("%d acknowledgements were lost; those games come again", len(message.acks))
+                log.warning(
+                    "%d acknowledgements were lost; those games will be sent again", len(message.acks)
+                )
 
     # ---- training and weights out ----
 

@@ -117,7 +117,7 @@ class TrainingLoop:
         self.has_checkpoint = True
         same = progress.optimizer == self._optimizer.kind
         if not same:
-            log.warning("the optimizer is %s now; its state starts anew", self._optimizer.kind)
+            log.warning("the optimizer is now %s; it starts with a new state", self._optimizer.kind)
         self._train_step.restore(progress.step, found.optimizer_state if same else None)
         self._rng = found.rng
         self.version, self._last_seq = progress.version, progress.last_seq

@@ -162,7 +162,7 @@ class WeightsOut:
                     self._figures.weights_version = info.version
                     log.info("published weights version %d (step %d)", info.version, info.step)
                 case Renumber(version):
-                    log.info("the server has weights version %d already: going on from there", version)
+                    log.info("the server already has weights version %d: counting on from it", version)
                     self.server_version = max(self.server_version, version)
                     self._renumber = True
                     self._background.wake()

@@ -29,7 +29,7 @@ class AnalyseConfig:
     """Positions in, evaluations out, one JSON object a line; docs/analysis.md has all fields."""
 
     game: str = ""
-    """Name of the game, as listed above; empty: the network's game (without --weights: chess)."""
+    """The game; `--help` lists the names. Empty: the network's game (without --weights: chess)."""
     weights: Path | None = None
     """Network (a .safetensors file, such as those in runs/NAME/weights). Without it, an untrained one."""
     simulations: int = 800

@@ -22,20 +22,20 @@ class EngineConfig:
     """Settings of every engine."""
 
     weights: Path | None = None
-    """Network (.safetensors). Without it, an untrained one, which plays legal nonsense."""
+    """Network (.safetensors). Without it an untrained network plays, which only knows the rules."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device of the network (option Backend)."""
     threads: int = 0
-    """CPU threads of the network; 0: one a core (option Threads)."""
+    """CPU threads of the network; 0: one per core (option Threads)."""
     hash: int = 256
     """MiB of the search tree (option Hash)."""
     leaves: int = 0
-    """Positions evaluated together at most; 0: what the device likes (option MinibatchSize)."""
+    """Most positions evaluated together; 0: what suits the device (option MinibatchSize)."""
     search: str = "puct"
     """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1 (option Search). gumbel
-    makes 800 simulations a move where neither --nodes nor the GUI says how many."""
+    makes 800 simulations per move unless --nodes or the GUI says how many."""
     nodes: int = 0
-    """Simulations of every move for which the GUI gives no number; 0: no bound."""
+    """Simulations per move when the GUI gives no number; 0: no limit."""
     preset: str = "tiny"
     """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
     seed: int = 0

@@ -45,7 +45,7 @@ class MatchConfig:
     """Settings of `azplay match`; A and B come before them."""
 
     game: str = ""
-    """Name of the game, as listed above; empty: that of A's or B's weights file, else chess."""
+    """The game; `--help` lists the names. Empty: that of A's or B's weights file, else chess."""
     games: int = 100
     """Games at most, rounded up to whole pairs: each opening is played twice, colours swapped."""
     concurrent: int = 16

@@ -29,7 +29,7 @@ class KnownConfig:
     prints checks against published figures."""
 
     game: Positional[str]
-    """A game's name, as listed above, or all."""
+    """A game, or `all`; `--help` lists the names."""
     seed: int = 1
     """Seed of labelled positions. The same seed gives the same file."""
     per_phase: int = 300

@@ -174,10 +174,10 @@ def test_it_says_what_it_waits_for_and_joins_when_it_may(
             context, endpoint, HELLO, on_message=lambda *_: None, on_joined=lambda _: joined.set()
         )
         task = asyncio.create_task(connection.run())
-        waiting = f"{endpoint} does not take this peer in yet: another one is there; it asks again"
+        waiting = f"{endpoint} does not accept this process yet: another one is there; asking again"
         while (line := await said.get()) != waiting:
             assert line.startswith("no azserver at")
-        assert (await said.get()).startswith(f"{endpoint} lets this peer wait: another one is there")
+        assert (await said.get()).startswith(f"{endpoint} makes this process wait: another one is there")
         answer[0] = WELCOME
         await joined.wait()
         await ended(task)
