@@ -9,6 +9,7 @@ from runtime.exits import Exit, guarded
 from runtime.version import version
 
 COMMANDS = {
+    "play": ("engine.play.command", "play against a network in the terminal"),
     "uci": ("engine.uci.command", "chess engine for GUIs and match runners (UCI)"),
     "gtp": ("engine.gtp.command", "Go engine for GUIs and match runners (GTP)"),
     "usi": ("engine.usi.command", "shogi engine for GUIs and match runners (USI)"),
@@ -25,13 +26,14 @@ COMMANDS = {
     "mistakes": ("evaluation.truth.mistakes_command", "results that a run's own games throw away"),
     "export": ("engine.onnx_command", "a network as an ONNX model for other programs"),
     "known": ("evaluation.truth.make", "make the known truth: solver labels, endgame tables"),
+    "completion": ("commands.completion", "a script by which your shell completes all of this"),
 }
 """Name: (module, or module:function, what it is for). The function (`main`) reads sys.argv."""
 
 EXAMPLES = (
-    "azplay uci --weights runs/chess-tiny/weights/newest --nodes 800",
-    "azplay match net:FILE@200 alphabeta:2 --games 100",
-    "azplay ladder runs/chess-tiny",
+    "azplay uci chess-tiny --nodes 800",
+    "azplay match net:chess-tiny@200 alphabeta:2 --games 100",
+    "azplay ladder chess-tiny",
 )
 
 

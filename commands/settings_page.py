@@ -24,6 +24,7 @@ COMMANDS = {
     "python -m trainer": ("trainer.config", "TrainerConfig"),
     "azserver doctor, azclient doctor": ("diagnostics.doctor.options", "DoctorOptions"),
     "azplay status": ("report.status_command", "StatusConfig"),
+    "azplay play": ("engine.play.command", "PlayConfig"),
     "azplay match": ("evaluation.match.command", "MatchConfig"),
     "azplay ladder": ("evaluation.rating.commands", "LadderConfig"),
     "azplay scaling": ("evaluation.rating.commands", "ScalingConfig"),
@@ -39,6 +40,7 @@ COMMANDS = {
     "azplay games": ("report.games.command", "GamesConfig"),
     "azplay report": ("report.command", "ReportConfig"),
     "azplay web": ("web.command", "WebConfig"),
+    "azplay completion": ("commands.completion", "CompletionConfig"),
 }
 """Command: (module, dataclass) of its settings."""
 

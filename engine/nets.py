@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from games import get_game
 from games.names import DEFAULT_GAME, parts_of
 from games.spec import Game
-from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
-from runtime.weights_files import short_name, weights_path
+from runtime.weights_files import short_name
 from search.evaluator import LocalEvaluator
 from search.leaf_batch import Evaluations, LeafBatch
 
@@ -85,6 +83,16 @@ def load_net(
     return LoadedNet(game, history, name, step, evaluator, inference.target_rows)
 
 
+def game_of(weights: Path) -> str:
+    """The name of the game that a weights file is for. Fatal(BAD_DATA) if it is none."""
+    from net.weights import BadWeights, read_meta
+
+    try:
+        return read_meta(weights.read_bytes()).game
+    except (BadWeights, OSError) as error:
+        raise Fatal(f"{weights} cannot be used: {error}", Exit.BAD_DATA) from error
+
+
 def check_fits(net: LoadedNet, game: Game) -> None:
     """Fatal(BAD_DATA) unless the network can play `game`: its own, or a variant whose positions and actions
     it sees in the same way (other komi or end rules).
@@ -105,24 +113,3 @@ def check_fits(net: LoadedNet, game: Game) -> None:
 def _seen(game: Game, history: int) -> tuple[int, ...]:
     """What the shapes of a network depend on."""
     return game.rows, game.cols, game.actions, game.feature_words(history), game.planes(history)
-
-
-def weights_file(path: Path) -> Path:
-    """The weights file `path`, or the newest network of the run folder `path`. Fatal(BAD_DATA)."""
-    if not path.exists():
-        raise Fatal(f"{path} does not exist; give a run folder or a .safetensors file", Exit.BAD_DATA)
-    if path.is_file():
-        return path
-    current = path / "weights" / "current.json"
-    try:
-        info = msgspec.json.decode(current.read_bytes(), type=WeightsInfo)
-    except (OSError, msgspec.DecodeError) as error:
-        raise Fatal(
-            f"{path} is no run folder with a network (cannot read {current}: {error}); give a run that "
-            "azserver has made, or a .safetensors file",
-            Exit.BAD_DATA,
-        ) from error
-    file = weights_path(current.parent, info)
-    if not file.exists():
-        raise Fatal(f"{current} names {file.name}, which is not there", Exit.BAD_DATA)
-    return file

@@ -6,11 +6,14 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tyro.conf import Positional
+
 from runtime.config import load
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS, one_network
 
 EXAMPLES = (
-    "azplay export --weights runs/chess-tiny/weights/newest --onnx chess.onnx",
+    "azplay export chess-tiny --onnx chess.onnx",
     "azplay export --weights FILE --onnx PATH",
     "pip install 'azselfplay[onnx]'                   (what it needs beside the usual packages)",
 )
@@ -20,17 +23,24 @@ EXAMPLES = (
 class ExportConfig:
     """A trained network for other programs: planes in, policy and win/draw/loss out (docs/networks.md)."""
 
-    weights: Path
-    """Network (.safetensors)."""
     onnx: Path
     """File to write."""
+    network: Positional[str] = ""
+    """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
+    weights: Path | None = None
+    """The same, as a flag."""
+    runs: Path = RUNS
+    """Folder of all runs."""
 
 
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(ExportConfig, command="azplay export", examples=EXAMPLES)
     _check_place(config.onnx)
-    model, about = _model(config.weights)
+    weights = one_network(config.network, config.weights, config.runs)
+    if weights is None:
+        raise Fatal("say which network: azplay export RUN --onnx PATH", Exit.USAGE)
+    model, about = _model(weights)
     partial = config.onnx.with_name(f".{config.onnx.name}.{os.getpid()}.partial")
     try:
         partial.write_bytes(model)

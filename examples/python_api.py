@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 
 from engine.analysis.position import Analyst
 from engine.analysis.requests import Request
-from engine.nets import LoadedNet, load_net, weights_file
+from engine.nets import LoadedNet, load_net
 from evaluation.match.elo import estimate, pair_counts
 from evaluation.match.net_players import NetPlayer
 from evaluation.match.openings import openings_for
 from evaluation.match.players import make_player
 from evaluation.match.runner import MatchSettings, play_match
+from runtime.finding import weights_named
 
 SIMULATIONS = 100
 OPPONENT = "alphabeta:2"
@@ -62,7 +62,7 @@ async def main(net: LoadedNet) -> None:
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    loaded = load_net(weights_file(Path(given[0]))) if given else load_net(None, "tic_tac_toe")
+    loaded = load_net(weights_named(given[0])) if given else load_net(None, "tic_tac_toe")
     try:
         asyncio.run(main(loaded))
     finally:

@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.nets import weights_file
 from engine.search_choice import search_for
 from experiments.recipe import Recipe
 from games.spec import Game
 from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
+from runtime.finding import newest_weights
 from runtime.processor_time import seconds_of_trees
 from runtime.runs import RunFolder, write_atomically
 
@@ -216,7 +216,7 @@ def _snapshot(folder: RunFolder, minute: float) -> Snapshot:
     target.mkdir(exist_ok=True)
     games, step = _progress(folder)
     snapshot = Snapshot(minute, games, step, f"{minute:06.2f}.safetensors")
-    shutil.copyfile(weights_file(folder.path), target / snapshot.file)
+    shutil.copyfile(newest_weights(folder), target / snapshot.file)
     return snapshot
 
 

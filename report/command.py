@@ -11,6 +11,7 @@ from tyro.conf import Positional
 
 from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS
 
 EXAMPLES = (
     "azplay report runs/chess-tiny                         # writes runs/chess-tiny/report.html",
@@ -25,7 +26,7 @@ class ReportConfig:
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
-    runs: Path = Path("runs")
+    runs: Path = RUNS
     """Folder of all runs."""
     out: Path | None = None
     """File to write; default: report.html in the run's folder."""

@@ -16,6 +16,7 @@ from diagnostics.doctor.finding import Level
 from diagnostics.doctor.service import figure_findings, service_findings
 from runtime.config import load
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS, run_named
 from runtime.ports import ANYWHERE, DEFAULT_PORT, Address, parse_address
 from runtime.runs import RunFolder, is_locked
 from runtime.text_table import aligned
@@ -35,7 +36,7 @@ class StatusConfig:
 
     run: Positional[str] = ""
     """Folder of a run, or its name in --runs; empty: ask --server."""
-    runs: Path = Path("runs")
+    runs: Path = RUNS
     """Folder of all runs."""
     server: str = ""
     """HOST or HOST:PORT of a live azserver; empty: the one on this machine at the usual port."""
@@ -99,8 +100,7 @@ def of_folder(run: str, runs: Path) -> RunStatus:
 
     Fatal(BAD_DATA) if it is no run's folder.
     """
-    path = Path(run) if Path(run).is_dir() else runs / run
-    folder = RunFolder(path.resolve().parent, path.resolve().name)
+    folder = run_named(run, runs)
     about = folder.describe()
     if is_locked(folder.path / "azserver.lock"):
         return of_server(_address_in(folder))

@@ -70,7 +70,8 @@ class ServerConfig:
     """A new run's network: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64 (blocks x
     channels), 6x96se (with squeeze-excitation); docs/networks.md has all."""
     weights: Path | None = None
-    """Begin a new run with this weights file instead of an untrained network."""
+    """Begin a new run with this weights file, or with the newest network of this run, instead of an
+    untrained one."""
     seed: int = 0
     """Seed of the untrained network."""
     cpu_threads: int = 0

@@ -19,6 +19,7 @@ from runtime.aio import Stop
 from runtime.child_process import ChildProcess, start_patiently
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
+from runtime.finding import weights_named
 from runtime.processes import describe_exit, python_module
 from runtime.runs import RunFolder, write_atomically
 from runtime.temporary import own_folder
@@ -83,7 +84,7 @@ async def first_weights(config: ServerConfig, history: int, store: WeightsStore,
         return current
     if config.weights is not None:
         try:
-            data = config.weights.read_bytes()
+            data = weights_named(config.weights, config.runs).read_bytes()
         except OSError as error:
             raise Fatal(f"cannot read --weights {config.weights}: {error.strerror}", Exit.BAD_DATA) from error
         log.info("this run begins with the weights in %s", config.weights)

@@ -14,6 +14,7 @@ from typing import Any
 from games.spec import Game
 from protocol.records import BadRecord, GameRecord
 from runtime.exits import Exit, Fatal
+from runtime.finding import run_named
 from store.errors import reading
 from store.rows import COLUMNS, DATA, Damaged, Stored
 from store.sqlite import connect
@@ -175,10 +176,8 @@ class StoreReader:
 
 
 def open_games(run: str, runs: Path) -> StoreReader:
-    """The games of the run in folder `run`, or called `run` in `runs`. Fatal(BAD_DATA) if there is none."""
-    for folder in (Path(run), runs / run):
-        if (folder / "games.db").is_file():
-            return StoreReader(folder / "games.db")
-    known = sorted(path.parent.name for path in runs.glob("*/games.db"))
-    there = f"{runs} has {', '.join(known)}" if known else f"{runs} has no run with games"
-    raise Fatal(f"no games.db in {run} nor in {runs / run}; {there}", Exit.BAD_DATA)
+    """The games of the run in folder `run`, or called `run` in `runs`. Fatal(BAD_DATA) if there are none."""
+    path = run_named(run, runs).games
+    if not path.is_file():
+        raise Fatal(f"the run {path.parent} has no games yet: the trainer makes {path}", Exit.BAD_DATA)
+    return StoreReader(path)

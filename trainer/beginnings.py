@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -12,6 +13,7 @@ from net.architectures.registry import build, name_of, named
 from net.weights import BadWeights, load
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
+from runtime.finding import weights_named
 from runtime.runs import RunFolder
 from trainer.config import TrainerConfig
 
@@ -25,7 +27,7 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
     torch.manual_seed(config.seed)
     if config.weights not in ("", NEW):
         try:
-            network = load(config.weights, game=game, history=history)[0]
+            network = load(weights_named(config.weights, Path(config.runs)), game=game, history=history)[0]
         except BadWeights as error:
             raise Fatal(f"--weights: {error}", Exit.BAD_DATA) from error
         if config.net and named(config.net) != network.architecture.played:

@@ -153,9 +153,9 @@ class TrainerConfig:
     channels), 6x96se (with squeeze-excitation), docs/networks.md has all; empty: the server's. A run that
     has a checkpoint goes on with its own."""
     weights: str = ""
-    """What a run without a checkpoint begins with: a weights file; the word server, to go on from the weights
-    that the server plays with and a new optimizer; or the word new, for a new network even if it replaces
-    trained weights of the server, which is refused otherwise."""
+    """What a run without a checkpoint begins with: a weights file or a run; the word server, to go on from
+    the weights that the server plays with and a new optimizer; or the word new, for a new network even if it
+    replaces trained weights of the server, which is refused otherwise."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     cpu_threads: int = 0

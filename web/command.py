@@ -17,6 +17,7 @@ from tyro.conf import Positional
 from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal, guarded
 from runtime.extras import require
+from runtime.finding import RUNS, find_run
 
 if TYPE_CHECKING:
     from runtime.aio import Stop
@@ -38,8 +39,8 @@ class WebConfig:
     nothing in the folder is changed.
     """
 
-    runs: Positional[Path] = Path("runs")
-    """Folder of all runs, or of one."""
+    runs: Positional[Path] = RUNS
+    """Folder of all runs, or one run: its folder, or its name in runs/."""
     port: int = 8000
     """Of the pages; 0: any that is free."""
     listen: str = "127.0.0.1"
@@ -66,12 +67,13 @@ def main() -> int:
 
 def folder_of(path: Path) -> tuple[Path, str]:
     """(the folder of all runs, address of the page to begin with). Fatal(BAD_DATA)."""
-    if (path / "run.json").is_file() or (path / "games.db").is_file():
-        whole = path.resolve()
-        return whole.parent, f"/run/{whole.name}"
+    run = find_run(path)
+    if run is not None:
+        return run.path.parent, f"/run/{run.name}"
     if not path.is_dir():
         raise Fatal(
-            f"{path} is no folder; give the folder of your runs, such as runs, or start a run first (azrun)",
+            f"{path} is neither a folder nor a run; give the folder of your runs, such as runs, or a run's "
+            "name, or start a run first (azrun)",
             Exit.BAD_DATA,
         )
     return path, "/"

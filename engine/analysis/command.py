@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tyro.conf import Positional
+
 from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS, one_network
 
 if TYPE_CHECKING:
     from engine.analysis.service import Counts
@@ -29,9 +32,14 @@ class AnalyseConfig:
     """Positions in, evaluations out, one JSON object a line; docs/analysis.md has all fields."""
 
     game: str = ""
-    """The game; `--help` lists the names. Empty: the network's game (without --weights: chess)."""
+    """The game; `--help` lists the names. Empty: the network's game (without a network: chess)."""
+    network: Positional[str] = ""
+    """A run, by its folder or its name in --runs (its newest network is taken), or a weights file. Without
+    it, an untrained network."""
     weights: Path | None = None
-    """Network (a .safetensors file, such as those in runs/NAME/weights). Without it, an untrained one."""
+    """The same, as a flag."""
+    runs: Path = RUNS
+    """Folder of all runs."""
     simulations: int = 800
     """Simulations of lines without a number of their own (AlphaZero: 800); 0 asks the network alone."""
     search: str = ""
@@ -52,6 +60,7 @@ class AnalyseConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(AnalyseConfig, command="azplay analyse", examples=EXAMPLES)
+    config = replace(config, weights=one_network(config.network, config.weights, config.runs))
     from search.settings import MAX_SIMULATIONS
 
     check_ranges(config, simulations=(0, MAX_SIMULATIONS), in_flight=(0, math.inf), threads=(0, math.inf))
@@ -66,7 +75,7 @@ def main() -> int:
         seed=config.seed,
     )
     if config.weights is None:
-        _say(f"no --weights: an untrained {config.net} network for {net.game.name} answers")
+        _say(f"no network given: an untrained {config.net} network for {net.game.name} answers")
     try:
         _analyse(config, net)
     finally:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
+
+from tyro.conf import Positional
 
 from runtime import aio, extras
+from runtime.finding import RUNS, one_network
 
 if TYPE_CHECKING:
     from engine.core.driver import Driver
     from engine.core.options import Setup
-    from engine.core.orders import Engine
+    from engine.core.orders import Engine, Order
 
 
 @dataclass(frozen=True)
 class EngineConfig:
     """Settings of every engine."""
 
+    network: Positional[str] = ""
+    """A run, by its folder or its name in --runs (its newest network is taken), or a weights file. Without
+    it, an untrained network plays, which only knows the rules."""
     weights: Path | None = None
-    """Network (.safetensors). Without it an untrained network plays, which only knows the rules."""
+    """The same, as a flag."""
+    runs: Path = RUNS
+    """Folder of all runs."""
     device: Literal["cpu", "cuda"] = "cpu"
     """Device of the network (option Backend)."""
     threads: int = 0
@@ -40,6 +48,10 @@ class EngineConfig:
     """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
     seed: int = 0
     """Seed of the untrained network and of moves drawn by option Temperature."""
+
+    def resolved(self) -> Self:
+        """The same settings, with the file of the network in `weights`. Fatal(BAD_DATA) if there is none."""
+        return replace(self, network="", weights=one_network(self.network, self.weights, self.runs))
 
     @property
     def name(self) -> str:
@@ -63,8 +75,9 @@ class EngineConfig:
         )
 
 
-def serve(make: Callable[[], Engine], settings: EngineConfig) -> int:
-    """Speak a protocol on standard input and output until it ends; returns the exit code."""
+def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Order] = ()) -> int:
+    """Speak a protocol on standard input and output until it ends; returns the exit code. The orders in
+    `first` come before the first line."""
     extras.require("train", "an engine")
 
     async def main(stop: aio.Stop) -> None:
@@ -75,7 +88,7 @@ def serve(make: Callable[[], Engine], settings: EngineConfig) -> int:
         driver = Driver(make(), lambda wanted: prepare(wanted, settings.preset, settings.seed), _say)
         async with asyncio.TaskGroup() as group:
             watch = group.create_task(_end_on_signal(stop, driver))
-            await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE))
+            await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE), first)
             watch.cancel()
 
     aio.run(main)

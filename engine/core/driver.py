@@ -39,13 +39,14 @@ class Driver:
         self._preparation: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
 
-    async def run(self, lines: Input) -> None:
-        """Answer `lines` until `quit`, the end of input or `end`.
+    async def run(self, lines: Input, first: Iterable[Order] = ()) -> None:
+        """Carry out the orders in `first`, then answer `lines` until `quit`, the end of input or `end`.
 
         Fatal if the network of the command line cannot be used.
         """
         async with asyncio.TaskGroup() as group:
             self._group = group
+            self._carry_out(first)
             reading = group.create_task(self._read(lines))
             await self._over.wait()
             reading.cancel()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from engine.core.options import Setup
 from engine.core.thinker import Thinker
 from engine.nets import check_fits, load_net
 from engine.search_choice import search_for
 from games import get_game
 from runtime.exits import Exit, Fatal
+from runtime.finding import weights_named
 
 MOST_LEAVES = 128
 """Leaves in flight, unless the option asks for more."""
@@ -21,7 +20,7 @@ def prepare(setup: Setup, preset: str, seed: int) -> Thinker:
     It takes seconds, or a minute when nothing is compiled yet: run it in a thread.
     """
     game = get_game(setup.game)
-    weights = None if not setup.weights else _path(setup.weights)
+    weights = None if not setup.weights else weights_named(setup.weights)
     wanted = "" if weights else game.name
     net = load_net(weights, wanted, device=setup.backend, threads=setup.threads, preset=preset, seed=seed)
     try:
@@ -36,12 +35,3 @@ def prepare(setup: Setup, preset: str, seed: int) -> Thinker:
         raise
     thinker.warm_up()
     return thinker
-
-
-def _path(text: str) -> Path:
-    path = Path(text)
-    if not path.is_file():
-        raise Fatal(
-            f"the weights file {text!r} does not exist; give the path of a .safetensors file", Exit.BAD_DATA
-        )
-    return path

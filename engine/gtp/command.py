@@ -9,7 +9,7 @@ from runtime import config
 from runtime.exits import Exit, Fatal
 
 EXAMPLES = (
-    "azplay gtp --weights runs/go_9x9-small/weights/newest",
+    "azplay gtp go_9x9-small",
     "azplay gtp --weights FILE --nodes 800 --resign-percent 2   (800 simulations a move; gives up when lost)",
     "azplay gtp --game go_9x9                         (an untrained network, to try the GUI)",
 )
@@ -36,7 +36,7 @@ def main() -> int:
         command="azplay gtp",
         examples=EXAMPLES,
         description="A Go engine that speaks GTP 2 on standard input and output.",
-    )
+    ).resolved()
     config.check_ranges(
         settings, resign_percent=(0, 50), temperature=(0, 1000), overhead_ms=(0, 10_000), nodes=(0, 10**9)
     )
@@ -44,9 +44,10 @@ def main() -> int:
     from engine.gtp.board import GoBoard, rules_of
     from engine.gtp.commands import Desk
     from engine.gtp.machine import GtpEngine
+    from engine.nets import game_of
     from games import get_game
 
-    trained = "" if settings.weights is None else _game_of(settings)
+    trained = "" if settings.weights is None else game_of(settings.weights)
     try:
         game = get_game(settings.game or trained or "go")
         desk = Desk(GoBoard(rules_of(game)), size=game.rows if trained else None)
@@ -60,14 +61,3 @@ def main() -> int:
     )
     version = settings.name.removeprefix("azselfplay ")
     return serve(lambda: GtpEngine(desk, version, options, settings.nodes), settings)
-
-
-def _game_of(settings: GtpConfig) -> str:
-    """The game of the weights file. Fatal(BAD_DATA) if it is none."""
-    from net.weights import BadWeights, read_meta
-
-    assert settings.weights is not None
-    try:
-        return read_meta(settings.weights.read_bytes()).game
-    except (BadWeights, OSError) as error:
-        raise Fatal(f"{settings.weights} cannot be used: {error}", Exit.BAD_DATA) from error

@@ -14,7 +14,7 @@ class UciConfig(EngineConfig):
 
 
 EXAMPLES = (
-    "azplay uci --weights runs/chess-tiny/weights/newest",
+    "azplay uci chess-tiny",
     "azplay uci --weights FILE --search gumbel --nodes 800   (sequential halving, 800 simulations a move)",
     "azplay uci                                       (an untrained network, to try the GUI)",
 )
@@ -28,7 +28,7 @@ def main() -> int:
         command="azplay uci",
         examples=EXAMPLES,
         description="A chess engine that speaks UCI on standard input and output.",
-    )
+    ).resolved()
     from engine.core.options import Options
     from engine.uci.machine import UciEngine
     from games import get_game

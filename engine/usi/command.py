@@ -9,7 +9,7 @@ from runtime import config
 from runtime.exits import Exit, Fatal
 
 EXAMPLES = (
-    "azplay usi --weights runs/shogi-small/weights/newest",
+    "azplay usi shogi-small",
     "azplay usi --weights FILE --nodes 800 --resign-percent 2   (800 simulations a move; gives up when lost)",
     "azplay usi                                       (an untrained network, to try the GUI)",
 )
@@ -32,7 +32,7 @@ def main() -> int:
         command="azplay usi",
         examples=EXAMPLES,
         description="A shogi engine that speaks USI on standard input and output.",
-    )
+    ).resolved()
     config.check_ranges(settings, resign_percent=(0, 50))
     from engine.core.options import Options
     from engine.uci.dialect import USI

@@ -6,10 +6,12 @@ import json
 import math
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS, weights_named
 
 if TYPE_CHECKING:
     from evaluation.match.runner import ClockSettings
@@ -17,9 +19,9 @@ if TYPE_CHECKING:
     from games.spec import Game
 
 KINDS = (
-    "net:FILE@N      network in FILE, N simulations a move (default 800), the search of its run",
-    "net:FILE@N/S    the same with another search S: puct, thompson, gumbel?gumbel_c_scale=0.1 ...",
-    "policy:FILE     the network's policy alone: its first choice",
+    "net:NETWORK@N   a run or a weights file, N simulations a move (default 800), the search of its run",
+    "net:NETWORK@N/S the same with another search S: puct, thompson, gumbel?gumbel_c_scale=0.1 ...",
+    "policy:NETWORK  the network's policy alone: its first choice",
     "untrained@N     a tiny network with random weights, N simulations a move, puct; untrained@N/S",
     "random          any legal move",
     "greedy          wins at once, else takes material; in games without material, avoids losing at once",
@@ -34,7 +36,7 @@ KINDS = (
 )
 """The kinds of players, for `--help`."""
 EXAMPLES = (
-    "azplay match net:runs/chess-tiny/weights/newest@200 alphabeta:2 --games 100 --concurrent 32",
+    "azplay match net:chess-tiny@200 alphabeta:2 --games 100 --concurrent 32",
     "azplay match net:NEW.safetensors@400 net:OLD.safetensors@400 --games 2000 --sprt 0,10 --concurrent 64",
     "azplay match 'uci:stockfish?nodes=1000&Skill Level=3' alphabeta:3 --games 20 --pgn games.pgn",
 )
@@ -73,6 +75,8 @@ class MatchConfig:
     """Device of networks: cpu, cuda, cuda:1."""
     threads: int = 0
     """CPU threads of a network; 0: all."""
+    runs: Path = RUNS
+    """Folder of all runs."""
     pgn: str = ""
     """File for the games as PGN, where the game has it, in the order they end; overwritten."""
     moves: str = ""
@@ -121,24 +125,18 @@ def _game(config: MatchConfig, specs: tuple[str, str]) -> Game:
     from games.names import DEFAULT_GAME
 
     try:
-        return get_game(config.game or _game_of_nets(specs) or DEFAULT_GAME)
+        return get_game(config.game or _game_of_nets(specs, config.runs) or DEFAULT_GAME)
     except ValueError as error:
         raise Fatal(str(error), Exit.CONFIG) from error
 
 
-def _game_of_nets(specs: tuple[str, str]) -> str:
+def _game_of_nets(specs: tuple[str, str], runs: Path) -> str:
     files = [spec.partition(":")[2] for spec in specs if spec.partition(":")[0] in ("net", "policy")]
     if not files:
         return ""
-    from pathlib import Path
+    from engine.nets import game_of
 
-    from net.weights import BadWeights, read_meta
-
-    file = Path(files[0].rpartition("@")[0] or files[0])
-    try:
-        return read_meta(file.read_bytes()).game
-    except (BadWeights, OSError) as error:
-        raise Fatal(f"{file} cannot be used: {error}", Exit.BAD_DATA) from error
+    return game_of(weights_named(files[0].rpartition("@")[0] or files[0], runs))
 
 
 def _sprt(text: str) -> Sprt | None:

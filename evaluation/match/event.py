@@ -60,7 +60,13 @@ class Match:
         try:
             for spec in self._specs:
                 players.append(
-                    make_player(spec, self.game, device=self.config.device, threads=self.config.threads)
+                    make_player(
+                        spec,
+                        self.game,
+                        device=self.config.device,
+                        threads=self.config.threads,
+                        runs=self.config.runs,
+                    )
                 )
             self._names = _told_apart(players[0].name, players[1].name)
             players[0].name, players[1].name = self._names

@@ -1,4 +1,4 @@
-"""A player from a short text: `net:FILE@800`, `alphabeta:3`, `uci:stockfish?nodes=1000`, ..."""
+"""A player from a short text: `net:chess-tiny@800`, `alphabeta:3`, `uci:stockfish?nodes=1000`, ..."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from evaluation.match.command import KINDS
 from evaluation.match.player import Player
 from games.spec import Game
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS, weights_named
 from runtime.weights_files import short_name
 
 DEFAULT_SIMULATIONS = 800
@@ -35,21 +36,33 @@ class Nets:
 NETS = Nets()
 
 
-def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0) -> Player:
+@dataclass(frozen=True)
+class Networks:
+    """How networks are found and run."""
+
+    device: str = "cpu"
+    threads: int = 0
+    """CPU threads; 0: all."""
+    runs: Path = RUNS
+    """Folder of the runs that are called by their names."""
+
+
+def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0, runs: Path = RUNS) -> Player:
     """The player that `spec` describes (see KINDS), named by it.
 
     Fatal(CONFIG) for a spec that means nothing, an engine that is not installed, or a kind that cannot play
     the game; Fatal(BAD_DATA) for a weights file that cannot be used.
     """
+    networks = Networks(device, threads, runs)
     kind, _, rest = spec.partition(":")
     kind, _, simulations = kind.partition("@")
     if kind == "net":
         file, _, simulations = rest.rpartition("@") if "@" in rest else (rest, "", "")
-        return _searching(spec, file, simulations, game, device, threads)
+        return _searching(spec, file, simulations, game, networks)
     if kind == "untrained":
-        return _searching(spec, "", simulations, game, device, threads)
+        return _searching(spec, "", simulations, game, networks)
     if kind == "policy":
-        return _net_player(rest, 0, game, device, threads)
+        return _net_player(rest, 0, game, networks)
     if kind in ("uci", "usi", "gtp"):
         return _engine_player(spec, kind, rest, game)
     makers: dict[str, Callable[[], Player]] = {
@@ -59,7 +72,7 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0)
         "rollouts": lambda: _thinking(spec, rest, game),
         "solver": lambda: _truth(spec, game),
         "tablebase": lambda: _truth(spec, game),
-        "blend": lambda: _blend(spec, rest, game, device, threads),
+        "blend": lambda: _blend(spec, rest, game, networks),
     }
     if kind not in makers:
         listed = "\n  ".join(KINDS)
@@ -67,11 +80,11 @@ def make_player(spec: str, game: Game, *, device: str = "cpu", threads: int = 0)
     return makers[kind]()
 
 
-def _searching(spec: str, file: str, how: str, game: Game, device: str, threads: int) -> Player:
+def _searching(spec: str, file: str, how: str, game: Game, networks: Networks) -> Player:
     """A network that searches. `how`: N or N/SEARCH, see `engine.search_choice`."""
     simulations, _, search = how.partition("/")
     count = _number(spec, simulations, DEFAULT_SIMULATIONS, 20_000)
-    return _net_player(file, count, game, device, threads, search)
+    return _net_player(file, count, game, networks, search)
 
 
 def _number(spec: str, text: str, default: int, most: int) -> int:
@@ -105,13 +118,14 @@ def _truth(spec: str, game: Game) -> Player:
     return ThinkingPlayer(spec, think, alone=True)
 
 
-def _blend(spec: str, rest: str, game: Game, device: str, threads: int) -> Player:
+def _blend(spec: str, rest: str, game: Game, networks: Networks) -> Player:
     from evaluation.match.search_players import Blend
 
     inner, _, percent = rest.rpartition(":")
     if not percent.isdecimal() or not 0 < int(percent) < 100 or not inner:
         raise Fatal(f"{spec!r}: write blend:SPEC:PERCENT with a percentage from 1 to 99", Exit.CONFIG)
-    return Blend(spec, make_player(inner, game, device=device, threads=threads), int(percent) / 100)
+    player = make_player(inner, game, device=networks.device, threads=networks.threads, runs=networks.runs)
+    return Blend(spec, player, int(percent) / 100)
 
 
 def _engine_player(spec: str, kind: str, rest: str, game: Game) -> Player:
@@ -128,15 +142,14 @@ def _engine_player(spec: str, kind: str, rest: str, game: Game) -> Player:
     return EnginePlayer(spec, parsed, protocol.connect)
 
 
-def _net_player(
-    file: str, simulations: int, game: Game, device: str, threads: int, search: str = ""
-) -> Player:
+def _net_player(network: str, simulations: int, game: Game, networks: Networks, search: str = "") -> Player:
     from engine.nets import LoadedNet, load_net
     from engine.search_choice import search_for, search_name
     from evaluation.match.net_players import NetPlayer
 
-    path = Path(file).resolve() if file else None
+    path = weights_named(network, networks.runs).resolve() if network else None
     settings = search_for(search, game, path) if simulations else None
+    device, threads = networks.device, networks.threads
     key = (str(path or ""), game.name, device, threads)
     if key not in NETS.loaded:
         NETS.loaded[key] = _Shared(load_net(path, game.name, device=device, threads=threads))
@@ -150,12 +163,12 @@ def _net_player(
         if shared.users == 0 and NETS.loaded.pop(key, None) is not None:
             net.close()
 
-    name = _net_name(file, simulations) + (f"/{search_name(settings)}" if settings else "")
+    name = _net_name(path, simulations) + (f"/{search_name(settings)}" if settings else "")
     return NetPlayer(name, net, simulations, release, settings)
 
 
-def _net_name(file: str, simulations: int) -> str:
-    if not file:
+def _net_name(path: Path | None, simulations: int) -> str:
+    if path is None:
         return f"untrained@{simulations}"
-    short = short_name(Path(file))
+    short = short_name(path)
     return f"net:{short}@{simulations}" if simulations else f"policy:{short}"

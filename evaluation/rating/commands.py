@@ -9,6 +9,7 @@ from tyro.conf import Positional
 
 from runtime.config import check_ranges, load
 from runtime.exits import Exit
+from runtime.finding import RUNS
 
 LADDER_EXAMPLES = (
     "azplay ladder runs/chess-tiny                         # rate, print, draw; again: only what is missing",
@@ -50,6 +51,8 @@ class RateConfig:
     """CPU threads of a network; 0: as many as cores."""
     out: str = ""
     """Folder of the plots; empty: plots/ in the run."""
+    runs: Path = RUNS
+    """Folder of all runs."""
 
     def check(self) -> None:
         """Fatal(CONFIG) names the first setting that is out of range."""
@@ -72,8 +75,8 @@ class LadderConfig(RateConfig):
     """Rates networks of a run against each other and against fixed players: Elo with 95 % intervals over
     steps, games and hours. Results are kept in RUN/ratings.json; plots go to RUN/plots."""
 
-    run: Positional[Path]
-    """A run folder."""
+    run: Positional[str]
+    """Folder of a run, or its name in --runs."""
     simulations: int = 100
     """Simulations a move of each network (AlphaZero's Figure 1: 1 second a move)."""
     points: int = 12
@@ -89,8 +92,8 @@ class ScalingConfig(RateConfig):
     """Rates one network at 1, 2, 4 ... simulations a move against itself and fixed players. Results are kept
     in scaling.json in the run (or beside the file), plots in plots/ there."""
 
-    network: Positional[Path]
-    """A run folder (its newest network is taken) or a weights file."""
+    network: Positional[str]
+    """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
     simulations: int = 256
     """Most simulations a move; rated at 1, 2, 4, ... and this. With 1 the network plays the first choice of
     its policy."""

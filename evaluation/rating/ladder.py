@@ -28,13 +28,14 @@ from evaluation.rating.entrants import (
     searches_of,
 )
 from evaluation.rating.matches import Matches
-from evaluation.rating.points import Point, head, open_run, points_of, thinned
+from evaluation.rating.points import Point, head, points_of, thinned
 from evaluation.rating.tournament import Goal, chain_of, play_on
 from games import get_game
 from games.spec import Game
 from net.weights import BadWeights, read_meta
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS, run_named
 from runtime.text_table import aligned
 from runtime.weights_files import short_hash
 
@@ -101,7 +102,7 @@ class Ladder:
     """One run's ladder: who is on it, and the rounds of rating, printing and drawing."""
 
     def __init__(self, settings: LadderConfig) -> None:
-        self._run = open_run(settings.run)
+        self._run = run_named(settings.run, settings.runs)
         self._game = get_game(str(self._run.describe()["game"]))
         self._settings = settings
         self._search = run_search(self._run, settings.search, self._game)
@@ -163,7 +164,7 @@ class Scaling:
     """One network at many numbers of simulations."""
 
     def __init__(self, settings: ScalingConfig) -> None:
-        point, name, self._folder = find_network(settings.network)
+        point, name, self._folder = find_network(settings.network, settings.runs)
         game = get_game(name)
         self._settings = settings
         self._sha256 = point.sha256
@@ -195,13 +196,14 @@ class Scaling:
         self._session.drawn(plots.draw_scaling(folder, name, title, rated, fixed))
 
 
-def find_network(path: Path) -> tuple[Point, str, Path]:
+def find_network(network: str | Path, runs: Path = RUNS) -> tuple[Point, str, Path]:
     """`(network, game, folder for the results)` of a run's newest weights, or of a weights file.
 
-    Raises Fatal(BAD_DATA) if `path` is neither.
+    Raises Fatal(BAD_DATA) if `network` is neither.
     """
-    if path.is_dir():
-        run = open_run(path)
+    path = Path(network)
+    if not path.is_file():
+        run = run_named(network, runs)
         return points_of(run)[-1], str(run.describe()["game"]), run.path
     try:
         meta = read_meta(head(path))

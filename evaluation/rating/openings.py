@@ -12,6 +12,7 @@ from tyro.conf import Positional
 
 from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS, run_named
 
 if TYPE_CHECKING:
     from games.spec import Game
@@ -29,8 +30,10 @@ class OpeningsConfig:
     """Share of the self-play games that begin with each of a game's common openings (chess: AlphaZero's
     Table 2), by the weights that played them; in games without named openings, with each first move."""
 
-    run: Positional[Path]
-    """A run folder."""
+    run: Positional[str]
+    """Folder of a run, or its name in --runs."""
+    runs: Path = RUNS
+    """Folder of all runs."""
     bins: int = 20
     """Ranges of weights versions, of about as many games each."""
     out: str = ""
@@ -47,11 +50,10 @@ def main() -> int:
 def report(settings: OpeningsConfig) -> int:
     """Print the table and draw the figure. Fatal(BAD_DATA) if there are no games."""
     from evaluation.rating.openings_count import binned, draw_openings, openings_of, table
-    from evaluation.rating.points import open_run
     from games import get_game
     from store.reader import Range, StoreReader
 
-    run = open_run(settings.run)
+    run = run_named(settings.run, settings.runs)
     game = get_game(str(run.describe()["game"]))
     openings = openings_of(game)
     if not run.games.exists():

@@ -29,14 +29,6 @@ class Point:
     """Hash of the file, hexadecimal: at least the digits in its name (`runtime.weights_files`)."""
 
 
-def open_run(path: Path) -> RunFolder:
-    """The run folder at `path`. Raises Fatal(BAD_DATA) if it is none."""
-    full = path.resolve()
-    folder = RunFolder(full.parent, full.name)
-    folder.describe()
-    return folder
-
-
 def points_of(run: RunFolder) -> list[Point]:
     """All whole weights files of a run, oldest version first. A file that is removed meanwhile is left out.
 

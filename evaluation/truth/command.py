@@ -12,6 +12,7 @@ from tyro.conf import Positional
 
 from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS, weights_named
 
 if TYPE_CHECKING:
     from engine.nets import LoadedNet
@@ -30,8 +31,10 @@ class TruthConfig:
     """Errors of a network where the truth is known (all of tic-tac-toe, solved Connect Four positions, chess
     endgames, ...), beside an untrained network with the same search and random moves."""
 
-    network: Positional[Path]
-    """A run folder (its newest network is taken) or a weights file."""
+    network: Positional[str]
+    """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
+    runs: Path = RUNS
+    """Folder of all runs."""
     simulations: str = "0,64"
     """Simulations per move, separated by commas; 0 is the raw policy, without search."""
     search: str = ""
@@ -56,10 +59,9 @@ def main() -> int:
     settings = load(TruthConfig, command="azplay truth", examples=EXAMPLES)
     simulations = simulations_from(settings.simulations)
     check_ranges(settings, limit=(0, math.inf), seed=(0, math.inf), threads=(0, math.inf))
-    from engine.nets import weights_file
     from runtime import aio
 
-    weights = weights_file(settings.network)
+    weights = weights_named(settings.network, settings.runs)
 
     async def measured(_stop: Stop) -> None:
         await _measure(settings, weights, simulations)

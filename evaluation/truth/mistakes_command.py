@@ -14,6 +14,7 @@ from tyro.conf import Positional
 
 from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS
 
 if TYPE_CHECKING:
     from protocol.records import GameRecord
@@ -34,7 +35,7 @@ class MistakesConfig:
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
-    runs: Path = Path("runs")
+    runs: Path = RUNS
     """Folder of all runs."""
     games: int = 100
     """How many of the newest games; 0: all. A hundred games of Connect Four take about two minutes."""

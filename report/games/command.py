@@ -14,6 +14,7 @@ from tyro.conf import Positional
 
 from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS
 
 if TYPE_CHECKING:
     from store.reader import Range, StoreReader
@@ -37,7 +38,7 @@ class GamesConfig:
     PGN; verify: check that every game is whole and ends as recorded; stats: results by weights version."""
     number: Positional[int] = 0
     """Which game to show, as `list` numbers them; 0 is the newest."""
-    runs: Path = Path("runs")
+    runs: Path = RUNS
     """Folder of all runs."""
     first: int = 0
     """Leave out games before this number."""

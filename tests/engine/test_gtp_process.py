@@ -107,7 +107,7 @@ def test_hostile_input_never_kills_it_and_the_end_of_input_ends_it_after_its_ans
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--weights", "/nonexistent/net.safetensors"), 65, "cannot be used"),
+        (("--weights", "/nonexistent/net.safetensors"), 65, "does not exist"),
         (("--weights", "pyproject.toml"), 65, "cannot be used"),
         (("--game", "go_1x1"), 78, "no Go board"),
         (("--game", "chess"), 78, "chess is not Go"),

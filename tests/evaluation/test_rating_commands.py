@@ -26,7 +26,7 @@ from evaluation.rating.ladder import Ladder, Scaling, find_network
 from evaluation.rating.matches import distinct
 from evaluation.rating.openings import OpeningsConfig
 from evaluation.rating.openings import report as report_openings
-from evaluation.rating.points import open_run, points_of
+from evaluation.rating.points import points_of
 from games import GAME_NAMES, get_game
 from games.spec import Game
 from net.architectures.registry import build
@@ -35,6 +35,7 @@ from net.weights import WeightsMeta, to_bytes
 from protocol.records import GameRecord
 from runtime.aio import Stop
 from runtime.exits import Exit, Fatal
+from runtime.finding import run_named
 from runtime.runs import RunFolder
 from store.sqlite import STORED, Store
 
@@ -115,7 +116,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_points_know_the_games_and_hours_before_them(run: RunFolder) -> None:
     (run.weights / "torn.safetensors").write_bytes(b"12345678{")
-    points = points_of(open_run(run.path))
+    points = points_of(run_named(run.path))
     assert [(one.version, one.step, one.games_before) for one in points] == [
         (0, 0, 0),
         (1, 100, 4),
@@ -257,11 +258,11 @@ def test_a_blend_without_player_or_share_is_refused(spec: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["ladder"], Exit.USAGE, "PATH"),
-        (["ladder", "no/such/run"], Exit.BAD_DATA, "is not a run folder"),
+        (["ladder"], Exit.USAGE, "STR"),
+        (["ladder", "no/such/run"], Exit.BAD_DATA, "there is no run 'no/such/run'"),
         (["ladder", "x", "--points", "1"], Exit.CONFIG, "--points is 1, but must lie between 2 and 1000"),
         (["ladder", "x", "--games", "0"], Exit.CONFIG, "--games is 0"),
-        (["scaling", "no.safetensors"], Exit.BAD_DATA, "neither a run folder nor a weights file"),
+        (["scaling", "no.safetensors"], Exit.BAD_DATA, "there is no run 'no.safetensors'"),
         (["openings", "x", "--bins", "0"], Exit.CONFIG, "--bins is 0, but must lie"),
     ],
 )

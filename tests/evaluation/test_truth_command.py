@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from leaf_by_leaf import Answer, LeafByLeaf
 
-from engine.nets import LoadedNet, weights_file
+from engine.nets import LoadedNet
 from evaluation.truth import command, make
 from evaluation.truth.errors import count_errors, expected_errors, groups_of
 from evaluation.truth.measuring import chosen_actions, measure
@@ -27,6 +27,7 @@ from games.tic_tac_toe import tree
 from net.create import create
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
+from runtime.finding import weights_named
 from search.evaluator import UniformEvaluator
 from search.leaf_batch import Leaf
 
@@ -159,14 +160,15 @@ def test_simulations_that_make_no_sense_are_refused(text: str) -> None:
 
 
 def test_what_is_no_run_and_no_weights_file_is_refused_with_a_reason(tmp_path: Path) -> None:
-    with pytest.raises(Fatal, match="does not exist"):
-        weights_file(tmp_path / "nothing")
+    with pytest.raises(Fatal, match="there is no network"):
+        weights_named(tmp_path / "nothing")
+    (tmp_path / "run.json").write_text("{}")
     with pytest.raises(Fatal, match=r"current\.json"):
-        weights_file(tmp_path)
+        weights_named(tmp_path)
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "current.json").write_bytes(current_json(bytes(32)))
     with pytest.raises(Fatal, match="not there") as caught:
-        weights_file(tmp_path)
+        weights_named(tmp_path)
     assert caught.value.code == Exit.BAD_DATA
 
 

@@ -131,7 +131,7 @@ def test_a_new_run_begins_with_the_given_weights_and_goes_on_with_its_own(tmp_pa
 def test_weights_that_cannot_be_read_are_explained(tmp_path: Path) -> None:
     store = WeightsStore(tmp_path, "tic_tac_toe")
     config = ServerConfig(weights=tmp_path / "none.safetensors")
-    with pytest.raises(Fatal, match="cannot read --weights"):
+    with pytest.raises(Fatal, match="does not exist"):
         asyncio.run(first_weights(config, 1, store, Stop()))
 
 

@@ -181,5 +181,5 @@ def test_the_folder_of_one_run_begins_with_its_page(tmp_path: Path) -> None:
     RunFolder(tmp_path, "run").create("tic_tac_toe", 1)
     assert folder_of(tmp_path) == (tmp_path, "/")
     assert folder_of(tmp_path / "run") == (tmp_path, "/run/run")
-    with pytest.raises(Fatal, match="is no folder"):
+    with pytest.raises(Fatal, match="neither a folder nor a run"):
         folder_of(tmp_path / "nowhere")

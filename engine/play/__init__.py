@@ -1,0 +1,1 @@
+"""A person against a network in the terminal: `azplay play`."""

@@ -1,0 +1,174 @@
+"""A game between a person and the network, as a pure state machine (`engine.core.orders.Engine`).
+
+Lines are obeyed one after the other. While the network thinks, what comes waits; so a whole session can be
+written to a file and played from there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from engine.core.open_game import OpenGame
+from engine.core.options import Setup, shown
+from engine.core.orders import Order, Prepare, Quit, Request, Say, Start
+from engine.core.report import Found, Report
+from engine.play import texts
+from games.spec import Game
+
+MOST_SIMULATIONS = 1_000_000
+HINTS = 3
+"""Moves that a hint shows."""
+
+
+class PlayEngine:
+    """Both sides of the board. `person` is the side the person plays, 0 the first player.
+
+    ValueError if `start` is no position of the game.
+    """
+
+    def __init__(
+        self, game: Game, setup: Setup, *, simulations: int, person: int = 0, start: str = ""
+    ) -> None:
+        self._history = OpenGame(game, start)
+        self._setup = setup
+        self._simulations = simulations
+        self._person = person
+        self._waiting: deque[str] = deque()
+        self._is_ready = False
+        self._task: Literal["", "move", "hint"] = ""
+        """What the running search is for."""
+        self._report = Report()
+        self._is_quitting = False
+
+    def begin(self, network: str) -> list[Order]:
+        """The orders before the first line. `network`: what the opponent is called."""
+        return [Say(texts.greeting(self._history.game, network, self._person)), Prepare(self._setup)]
+
+    @property
+    def first_setup(self) -> Setup:
+        return self._setup
+
+    @property
+    def takes_input(self) -> bool:
+        return not self._waiting
+
+    # ---- Events -------------------------------------------------------------------------------
+
+    def feed(self, line: str, now: float) -> list[Order]:
+        self._waiting.append(line)
+        return self._go_on(now)
+
+    def reported(self, report: Report) -> list[Order]:
+        self._report = report
+        return []
+
+    def searched(self, found: Found, now: float) -> list[Order]:
+        task, self._task = self._task, ""
+        if task == "hint":
+            return [Say(texts.hint(self._report)), *self._go_on(now)]
+        mover = self._history.side_to_move
+        self._history.play(found.action)
+        said = texts.move_of_network(found, self._report, for_person=mover == self._person)
+        return [Say(said), *self._next(now), *self._go_on(now)]
+
+    def still_preparing(self) -> list[Order]:
+        return [Say("The network is being loaded and its search compiled; the first time takes a minute.")]
+
+    def prepared(self, setup: Setup, now: float) -> list[Order]:  # noqa: ARG002 - there is one set-up
+        self._is_ready = True
+        return [*self._next(now), *self._go_on(now)]
+
+    def preparation_failed(self, reason: str, now: float) -> list[Order]:  # noqa: ARG002
+        return [Say(reason), Quit()]
+
+    # ---- Inside -------------------------------------------------------------------------------
+
+    def _go_on(self, now: float) -> list[Order]:
+        """Obey what waits, up to the first line that makes the network think."""
+        orders: list[Order] = []
+        while self._waiting and self._is_ready and not self._task and not self._is_quitting:
+            orders += self._obey(self._waiting.popleft().strip(), now)
+        return orders
+
+    def _obey(self, line: str, now: float) -> list[Order]:
+        if not line:
+            return []
+        try:
+            action = self._history.game.notation.action_from_text(self._history.state, line)
+        except ValueError as error:
+            return self._command(line.split(), now, str(error))
+        if self._history.end_reason() is not None:
+            return [Say("The game is over; `undo` takes moves back, `new` begins another game.")]
+        self._history.play(action)
+        return self._next(now)
+
+    def _command(self, words: list[str], now: float, why_no_move: str) -> list[Order]:
+        commands: Mapping[str, Callable[[list[str], float], list[Order]]] = {
+            "help": lambda _words, _now: [Say(texts.HELP)],
+            "board": lambda _words, _now: [Say(texts.board(self._history))],
+            "moves": lambda _words, _now: [Say(texts.moves(self._history))],
+            "hint": lambda _words, at: self._think("hint", at),
+            "go": lambda _words, at: self._think("move", at),
+            "undo": lambda _words, at: self._undo(at),
+            "new": self._new,
+            "nodes": self._set_nodes,
+            "quit": lambda _words, _now: self._quit(),
+        }
+        command = commands.get(words[0].lower())
+        if command is None:
+            return [Say(f"{shown(words[0])} is no move ({why_no_move}) and no command; `help` lists both.")]
+        return command(words[1:], now)
+
+    def _next(self, now: float) -> list[Order]:
+        """Show the board; then it is somebody's turn, or the game is over."""
+        show: list[Order] = [Say(texts.board(self._history))]
+        if self._history.end_reason() is not None:
+            return [*show, Say(texts.result(self._history, self._person))]
+        if self._history.side_to_move == self._person:
+            return [*show, Say("Your move:")]
+        return [*show, *self._think("move", now)]
+
+    def _think(self, task: Literal["move", "hint"], now: float) -> list[Order]:
+        if self._history.end_reason() is not None:
+            return [Say(texts.result(self._history, self._person))]
+        self._task = task
+        request = Request(
+            self._history.start,
+            tuple(self._history.actions),
+            now,
+            simulations=self._simulations,
+            stop_when_proven=task == "move",
+            lines=HINTS if task == "hint" else 1,
+        )
+        return [Start(request)]
+
+    def _undo(self, now: float) -> list[Order]:
+        """Back to where the person was to move."""
+        history = self._history
+        if not history.actions:
+            return [Say("There is no move to take back.")]
+        history.take_back(history.ply - 1)
+        while history.actions and history.side_to_move != self._person:
+            history.take_back(history.ply - 1)
+        return self._next(now)
+
+    def _new(self, words: list[str], now: float) -> list[Order]:
+        if words and words[0] not in texts.SIDES:
+            return [Say("Write new, new first or new second.")]
+        if words:
+            self._person = texts.SIDES.index(words[0])
+        self._history.take_back(0)
+        return self._next(now)
+
+    def _set_nodes(self, words: list[str], now: float) -> list[Order]:  # noqa: ARG002
+        number = int(words[0]) if words and words[0].isdecimal() and len(words[0]) < 9 else 0
+        if not 1 <= number <= MOST_SIMULATIONS:
+            return [Say(f"Write nodes N, with a number from 1 to {MOST_SIMULATIONS}.")]
+        self._simulations = number
+        return [Say(f"The network makes {number} simulations a move from now on.")]
+
+    def _quit(self) -> list[Order]:
+        self._is_quitting = True
+        return [Quit()]

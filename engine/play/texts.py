@@ -1,0 +1,83 @@
+"""What `azplay play` prints."""
+
+from __future__ import annotations
+
+import textwrap
+
+from engine.core.open_game import OpenGame
+from engine.core.report import Found, Report
+from games.spec import Game
+
+SIDES = ("first", "second")
+"""The players' names by side."""
+WIDTH = 100
+LINE_LENGTH = 8
+"""Moves of an expected line that are shown."""
+
+HELP = """\
+A move is written in the game's notation: `moves` shows those that are legal.
+  moves             the legal moves
+  hint              the moves that the network would consider for you
+  undo              take your last move back, and the answer to it
+  go                let the network move for you
+  board             show the board again
+  nodes N           simulations of the network for each move from now on
+  new [first|second]  begin again, and choose your side
+  help              this text
+  quit              end"""
+
+
+def greeting(game: Game, network: str, person: int) -> str:
+    """The first lines of a session."""
+    return f"{game.name}: you are the {SIDES[person]} player, against {network}. `help` lists the commands."
+
+
+def board(history: OpenGame) -> str:
+    """The board, without empty lines around it."""
+    lines = history.game.notation.render(history.state).splitlines()
+    return "\n" + "\n".join(line.rstrip() for line in lines if line.strip()) + "\n"
+
+
+def moves(history: OpenGame) -> str:
+    """The legal moves."""
+    if history.end_reason() is not None:
+        return "The game is over."
+    notation = history.game.notation
+    legal = [notation.action_to_text(history.state, int(action)) for action in history.legal_actions()]
+    return textwrap.fill(" ".join(legal), WIDTH)
+
+
+def chances(value: float) -> str:
+    """A value in [-1, 1] as the share of points that it stands for: a draw is half a point."""
+    return f"{50 * (value + 1):.0f} %"
+
+
+def move_of_network(found: Found, report: Report, *, for_person: bool) -> str:
+    """What the network has played, and what it thinks of it. `for_person`: it moved for the person."""
+    who = "The network moves for you" if for_person else "The network plays"
+    side = "your" if for_person else "its own"
+    after = f" It expects {' '.join(found.moves[1:LINE_LENGTH])}." if len(found.moves) > 1 else ""
+    simulations = report.progress.simulations
+    return (
+        f"{who}: {found.moves[0]}  ({side} chances {chances(found.value)}, {simulations} simulations).{after}"
+    )
+
+
+def hint(report: Report) -> str:
+    """The best moves of a search, the best first."""
+    shown = [
+        f"  {line.moves[0]:8} your chances {chances(line.value):>5}, {line.visits} visits, then "
+        f"{' '.join(line.moves[1:LINE_LENGTH]) or '-'}"
+        for line in report.lines
+    ]
+    return "\n".join(shown)
+
+
+def result(history: OpenGame, person: int) -> str:
+    """How the game ended, for the person."""
+    outcome = history.outcome() * (1 if person == 0 else -1)
+    text = {1: "You win", 0: "A draw", -1: "The network wins"}[outcome]
+    reason = str(history.end_reason()).replace("_", " ")
+    score = history.score()
+    by = "" if not score else f", by {abs(score):g}"
+    return f"{text} ({reason}{by}). `undo` takes moves back, `new` begins another game, `quit` ends."

@@ -1,0 +1,99 @@
+"""A run by its folder or its name, and a network by a file or by its run, as people write them.
+
+`chess-tiny` is the run of that name in the folder of all runs; `runs/chess-tiny` and `/data/chess-tiny` are
+folders. Where a weights file is wanted, a run stands for the newest of its networks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from games.nearest import nearest
+from protocol.messages import WeightsInfo
+from runtime.exits import Exit, Fatal
+from runtime.runs import RunFolder
+from runtime.weights_files import SUFFIX, weights_path
+
+RUNS = Path("runs")
+"""The folder of all runs, where no other is said."""
+MARKS = ("run.json", "games.db", "weights/current.json")
+"""A folder with one of these is a run's, or a copy of a part of one."""
+
+
+def run_named(text: str | Path, runs: Path = RUNS) -> RunFolder:
+    """The run in the folder `text`, or called `text` in `runs`.
+
+    Fatal(BAD_DATA) names the nearest run there is.
+    """
+    found = find_run(text, runs)
+    if found is None:
+        why = f"{_looked(text, runs)}; {_nearest(text, runs)}"
+        raise Fatal(f"there is no run {str(text)!r}: {why}", Exit.BAD_DATA)
+    return found
+
+
+def weights_named(text: str | Path, runs: Path = RUNS) -> Path:
+    """The weights file `text`, or the newest network of the run that `run_named` finds. Fatal(BAD_DATA)."""
+    path = Path(text)
+    if path.is_file():
+        return path
+    run = find_run(text, runs)
+    if run is None:
+        what = f"{path} does not exist" if path.suffix == SUFFIX else f"there is no network {str(text)!r}"
+        raise Fatal(
+            f"{what}: give a {SUFFIX} file, or the name or the folder of a run; {_nearest(text, runs)}",
+            Exit.BAD_DATA,
+        )
+    return newest_weights(run)
+
+
+def newest_weights(run: RunFolder) -> Path:
+    """The network of a run that plays now. Fatal(BAD_DATA) if it has none yet."""
+    current = run.weights / "current.json"
+    try:
+        info = msgspec.json.decode(current.read_bytes(), type=WeightsInfo)
+    except (OSError, msgspec.DecodeError) as error:
+        raise Fatal(
+            f"the run {run.path} has no network yet (cannot read {current}: {error}); wait until azserver "
+            "has begun it",
+            Exit.BAD_DATA,
+        ) from error
+    file = weights_path(run.weights, info)
+    if not file.exists():
+        raise Fatal(f"{current} names {file.name}, which is not there", Exit.BAD_DATA)
+    return file
+
+
+def one_network(first: str, weights: Path | None, runs: Path) -> Path | None:
+    """The file of a network that may be said without a flag (`first`), or by `--weights`, or not at all."""
+    if first and weights is not None:
+        raise Fatal(f"two networks: {first} and --weights {weights}; give one of them", Exit.CONFIG)
+    wanted = first or weights
+    return weights_named(wanted, runs) if wanted else None
+
+
+def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
+    """As `run_named`, but None if there is no such run."""
+    for folder in (Path(text), runs / text):
+        if str(text) and _is_run(folder):
+            full = folder.resolve()
+            return RunFolder(full.parent, full.name)
+    return None
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in MARKS)
+
+
+def _looked(text: str | Path, runs: Path) -> str:
+    places = [Path(text)] if Path(text).is_absolute() else [Path(text), runs / text]
+    return f"no run.json in {' nor in '.join(str(place) for place in places)}"
+
+
+def _nearest(text: str | Path, runs: Path) -> str:
+    known = sorted({folder.name for folder in runs.glob("*") if _is_run(folder)})
+    if not known:
+        return f"{runs} has no runs (--runs says where they are)"
+    return f"the nearest run in {runs} is {nearest(Path(text).name, known)!r}"
