@@ -15,6 +15,7 @@ BENCH ?= all
 install: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml constraints.txt
+	@echo "Installing azselfplay and its packages into .venv: about 2 GB, a few minutes; later starts skip this."
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 
 from commands.azrun_config import RunConfig, check
 from runtime import config, extras
@@ -27,12 +28,14 @@ def _main() -> int:
     check(settings)
     extras.require("train", "azrun")
     from commands.launcher import Launcher
+    from commands.next_steps import ending
     from runtime.aio import run
 
     with contextlib.nullcontext(settings.port) if settings.port else claimed_base_port() as port:
         launcher = Launcher(settings, port)
         run(launcher.main)
     print(json.dumps(launcher.summary()), flush=True)
+    print("", *ending(settings, launcher.folder), sep="\n", file=sys.stderr, flush=True)
     return int(Exit.OK)
 
 

@@ -12,9 +12,12 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from commands.azrun_config import TRAINER_GRACE, Commands, RunConfig, make_commands, run_name
+from commands.milestones import Milestones
+from commands.next_steps import beginning
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
 from runtime import logs
 from runtime.aio import Stop
@@ -88,7 +91,8 @@ class Launcher:
         with View(f"{self.name}, port {self.port}") as view:
             logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)
             logging.getLogger().addHandler(view.warnings())
-            view.note(f"run folder {self.folder.path}, logs in {self.folder.logs}")
+            for text in beginning(self.settings, self.folder, self.port):
+                view.note(text)
             async with asyncio.TaskGroup() as group:
                 now = asyncio.Event()
                 now.set()
@@ -138,12 +142,14 @@ class Launcher:
 
     async def _watch(self, view: View) -> None:
         """Ask for the figures every second and show them."""
-        context = new_context()
+        context, milestones = new_context(), Milestones()
         hello = Hello(PROTOCOL_VERSION, "watcher", f"azrun {os.getpid()}")
 
         def on_message(message: AnyMessage, frames: list[memoryview]) -> None:
             if isinstance(message, Status) and not frames:
                 self._take(message.figures)
+                for text in milestones.lines(self.figures):
+                    view.note(f"{datetime.now():%H:%M:%S} {text}")
                 view.update(self.figures, time.monotonic())
 
         connection = Connection(context, f"tcp://127.0.0.1:{self.port}", hello, on_message=on_message)

@@ -99,7 +99,7 @@ class App:
         devices = await find_devices(config.gpus, stop)
         workers = self._workers(devices)
         store = WeightsStore(folder.weights, self._game.name)
-        front = Front(self._front_settings(folder, endpoints, len(devices), workers), store)
+        front = self._front(self._front_settings(folder, endpoints, len(devices), workers), store)
         self._monitor.watched = watched(front, folder.path)
         try:
             front.pool.newest = await first_weights(config, self._self_play.history, store, stop)
@@ -150,6 +150,15 @@ class App:
             await asyncio.wait({evaluating, showing})
             for task in (serving, *beside):
                 task.cancel()
+
+    def _front(self, settings: FrontSettings, store: WeightsStore) -> Front:
+        """Listens at once. A Fatal names the port that was asked for, also where the next one is in use."""
+        port = self._config.port
+        try:
+            return Front(settings, store)
+        except Fatal as error:
+            text = f"--port {port} takes the ports {port} and {port + 1}, and {error}"
+            raise Fatal(text, error.code) from error
 
     def _gate(self, front: Front, folder: RunFolder, device: str) -> Gatekeeper:
         """The gate of this run, before which new weights stand from now on."""

@@ -49,10 +49,10 @@ open(f"{folder}/ended", "a").write(name + " ")
 
 
 def test_it_ends_players_before_the_trainer_and_sums_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A signal (here from the client, once it is up) is followed by an orderly end; the summary has the
-    server's last figures."""
+    server's last figures. Meanwhile it tells what happens."""
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
     port = find_base_port()
     commands = {"server": [sys.executable, "-c", SERVER, str(port), str(tmp_path)]}
@@ -66,6 +66,9 @@ def test_it_ends_players_before_the_trainer_and_sums_up(
 
     run(main)
     assert (tmp_path / "ended").read_text().split() == ["client", "trainer"]
+    told = capsys.readouterr().err
+    assert f"Folder: {tmp_path / 'run'}" in told
+    assert "the first games are finished and stored: 5" in told
     summary = json.loads(json.dumps(made.summary()))
     assert summary == {
         "games": 5,

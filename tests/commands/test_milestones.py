@@ -1,0 +1,91 @@
+"""What azrun tells a person: events as they happen, where to look, and what to do next."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import next_steps
+from commands.azplay import COMMANDS
+from commands.azrun_config import RunConfig
+from commands.milestones import Milestones
+from runtime.runs import RunFolder
+
+PLAYING = {"workers": 1, "clients": 0, "trainer": True}
+
+
+def test_each_event_is_told_once_in_its_order() -> None:
+    told = Milestones()
+    assert told.lines({"sessions": {}, "weights_version": 0}) == []
+    assert told.lines({"sessions": PLAYING, "weights_version": 0, "trainer": {"waiting_for": "games"}}) == [
+        "self-play has begun",
+        "the trainer is there, and waits for games",
+    ]
+    trained = {"games": 1200, "step": 50, "policy_loss": 1.5, "value_loss": 0.5}
+    after = {"sessions": PLAYING, "weights_version": 1, "trainer": trained}
+    assert told.lines(after) == [
+        "the first games are finished and stored: 1,200",
+        "training has begun: step 50",
+        "weights 1 play now: 1,200 games, step 50, loss 1.500 (policy) and 0.500 (value)",
+    ]
+    assert told.lines(after) == []
+
+
+def test_a_trainer_that_leaves_is_told_with_what_happens_to_the_games() -> None:
+    told = Milestones()
+    told.lines({"sessions": PLAYING})
+    assert told.lines({"sessions": PLAYING | {"trainer": False}}) == [
+        "the trainer is gone; finished games wait on disk until it is back"
+    ]
+
+
+def test_an_alert_is_told_once_although_its_figures_change() -> None:
+    told = Milestones()
+    told.lines({"sessions": PLAYING})
+    first = {"sessions": PLAYING, "trainer": {"alerts": ["few decisive games: 3 %"]}}
+    again = {"sessions": PLAYING, "trainer": {"alerts": ["few decisive games: 4 %", "entropy: 0.1"]}}
+    assert told.lines(first) == ["ALERT few decisive games: 3 %"]
+    assert told.lines(again) == ["ALERT entropy: 0.1"]
+
+
+def test_a_run_that_goes_on_is_told_from_a_new_one() -> None:
+    assert Milestones().lines({"weights_version": 7}) == ["goes on with weights 7"]
+
+
+def test_the_beginning_names_the_folder_and_what_comes(tmp_path: Path) -> None:
+    settings = RunConfig(game="go_9x9", runs=tmp_path, minutes=5)
+    text = "\n".join(next_steps.beginning(settings, RunFolder(tmp_path, "go_9x9-tiny"), 5600))
+    assert str(tmp_path / "go_9x9-tiny") in text
+    assert "Begins the run go_9x9-tiny: go_9x9" in text
+    assert "after 5 minutes" in text
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"), [(Path("runs"), "chess-1"), (Path("/data/runs"), "/data/runs/chess-1")]
+)
+def test_the_end_names_commands_with_the_paths_of_this_run(
+    runs: Path, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of azplay exist, and they take the run as it is written."""
+    monkeypatch.setattr(next_steps.shutil, "which", lambda name: f"/usr/bin/{name}")
+    settings = RunConfig(run="chess-1", runs=runs)
+    first, *lines = next_steps.ending(settings, RunFolder(runs, "chess-1"))
+    assert f"is in {runs}/chess-1" in first
+    *looking, again = [line.split("   ")[0].split() for line in lines]
+    for program, command, run, *_ in looking:
+        assert (program, run) == ("azplay", said)
+        assert command in COMMANDS
+    assert again[:5] == ["azrun", "--game", "chess", "--run", "chess-1"]
+    assert ("--runs" in again) == (runs != Path("runs"))
+
+
+def test_azplay_is_named_by_its_path_where_the_shell_would_not_find_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(next_steps.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "azrun")])
+    assert next_steps.azplay() == "azplay"
+    (tmp_path / "azplay").touch(mode=0o755)
+    assert next_steps.azplay() == str(tmp_path / "azplay")
