@@ -8,7 +8,7 @@ from pathlib import Path
 
 from experiments import recipe as recipes
 from experiments.recipe import Recipe
-from games.names import LISTED
+from games.names import listed
 from runtime.exits import Exit, Fatal, guarded
 from runtime.runs import RunFolder
 
@@ -26,7 +26,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     add = parser.add_argument
-    add("name", help=f"a recipe ({', '.join(recipes.names())}), any game ({LISTED}), or a TOML file")
+    add("name", help=f"a recipe ({', '.join(recipes.names())}), any game ({listed()}), or a TOML file")
     add("--seeds", type=int, nargs="+", help="instead of the recipe's")
     add("--minutes", type=float, help="instead of the recipe's")
     add("--runs", type=Path, default=Path("runs"), help="folder for the runs themselves")

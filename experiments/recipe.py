@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from games import get_game
-from games.names import GAME_NAMES, LISTED, is_game
+from games.names import GAME_NAMES, is_game, listed
 from games.nearest import nearest
 from runtime.config import renamed
 from runtime.exits import Exit, Fatal
@@ -96,7 +96,7 @@ def load(name: str) -> Recipe:
         meant = nearest(name, [*names(), *GAME_NAMES])
         raise Fatal(
             f"there is no recipe and no game {name!r}; the nearest is {meant!r}. "
-            f"Recipes: {', '.join(names())}. Games: {LISTED}",
+            f"Recipes: {', '.join(names())}. Games: {listed()}",
             Exit.CONFIG,
         ) from error
     except (OSError, tomllib.TOMLDecodeError) as error:

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from games.names import GAME_MODULES, GAME_NAMES, parts_of
+from games.plugins import load_plugin
 
 if TYPE_CHECKING:
     from games.spec import Game
@@ -19,9 +20,12 @@ __all__ = ["GAME_NAMES", "Game", "get_game"]
 def get_game(name: str) -> Game:
     """The game called `name`, which may be a variant of one (`games.names.OPTIONS`).
 
-    ValueError names the nearest of the known games. Imports only that game's module.
+    ValueError names the nearest of the known games, or the package whose game cannot be used. Imports only
+    that game's module.
     """
     base, options = parts_of(name)
+    if base not in GAME_MODULES:
+        return load_plugin(base)
     module = importlib.import_module(GAME_MODULES[base])
     game: Game = module.game_of_options(options) if options else module.GAME
     if options and game.name != name:

@@ -11,6 +11,7 @@ import dis
 import hashlib
 import os
 import shutil
+import sys
 import types
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ import numba
 import numpy as np
 
 from games.inlined import EntryPoint
-from games.jit_sources import sources
+from games.jit_sources import foreign_key, sources
 
 KEPT_CACHES = 4
 
@@ -62,7 +63,13 @@ CACHE = _prepare_cache()
 
 def jit(function: Callable[..., Any], **options: bool) -> CompiledFunction:
     """Compile `function` on first call, cached on disk, releasing the GIL while it runs."""
-    return EntryPoint(function, nogil=True, error_model="numpy", **options)
+    key = _foreign(function)
+    # Numba reads the folder when the function is made.
+    numba.config.CACHE_DIR = str(CACHE / key)
+    try:
+        return EntryPoint(function, nogil=True, error_model="numpy", **options)
+    finally:
+        numba.config.CACHE_DIR = str(CACHE)
 
 
 signed: Any = np.int64
@@ -173,10 +180,17 @@ def _global_names(code: types.CodeType) -> tuple[str, ...]:
     return tuple(dict.fromkeys(read))
 
 
+def _foreign(function: Any) -> str:
+    """Hash of the sources of the package that `function` is from; "" for our own."""
+    return foreign_key(
+        function.__module__, getattr(sys.modules.get(function.__module__), "__file__", "") or ""
+    )
+
+
 def _said(pair: tuple[Any, Any]) -> tuple[str, str]:
     """What stands in the place of which stub: a function by its name, a constant by its value."""
     stub, real = pair
     if callable(real):
-        return stub.__name__, f"{real.__module__}.{real.__qualname__}"
+        return stub.__name__, f"{real.__module__}.{real.__qualname__}{_foreign(real)}"
     array = np.asarray(real)
     return "", f"{array.dtype} {array.shape} {array.tobytes().hex()}"

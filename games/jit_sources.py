@@ -1,13 +1,17 @@
 """Which source files compiled code can come from.
 
 These are the modules with jitted functions, and all that they import, as constants are compiled in. What is
-bound to kernels (`games.jit.bind`) stands in the names of the compiled functions instead.
+bound to kernels (`games.jit.bind`) stands in the names of the compiled functions instead. Games of other
+packages have a key of their own (`foreign_key`), so that a change in one compiles nothing else anew.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 PACKAGES = ("games", "protocol", "search", "net", "trainer", "evaluation", "bench")
@@ -33,6 +37,25 @@ def sources(root: Path, packages: Sequence[str] = PACKAGES) -> dict[str, str]:
             found[name] = texts[name]
             todo += _imported(texts[name])
     return dict(sorted(found.items()))
+
+
+@cache
+def foreign_key(module: str, file: str) -> str:
+    """Hash of the sources of a package of somebody else that has jitted functions, such as a game; "" for
+    our own packages and for code that stands in no file. `module` is one of the package's modules.
+
+    All files of the package count, be there compiled code in them or not.
+    """
+    if module.partition(".")[0] in PACKAGES or not file:
+        return ""
+    path = Path(file)
+    levels = module.count(".") + (path.stem == "__init__")
+    files = sorted(path.parents[levels - 1].rglob("*.py")) if levels else [path]
+    digest = hashlib.sha256()
+    for one in files:
+        with contextlib.suppress(OSError):  # code typed in, or run with -c
+            digest.update(f"{one.name} ".encode() + one.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _imported(text: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""Names of the games, without importing any of them (for `--help` and configuration checks).
+"""Names of the games, without importing any of them (for `--help` and configuration checks): our own, and
+those of other packages (`games.plugins`).
 
 A game that has variants is called by its name and, behind it, by what is not usual: `go_9x9_komi6.5`.
 """
@@ -7,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from games.nearest import nearest
+from games.plugins import entry_points_by_name, plugin_names
 
 GAME_MODULES = {
     "tic_tac_toe": "games.tic_tac_toe",
@@ -35,24 +37,27 @@ example, and the pattern. Their modules have `game_of_options`."""
 USUAL_SIZE = {"dots_and_boxes": "3x3", "go": "19x19"}
 """The size that a name without one stands for."""
 
-LISTED = (
-    ", ".join(GAME_NAMES)
-    + " (variants are called dots_and_boxes_2x4, go_9x9, go_5x5_komi24.5, shogi_declaration and so on)"
-)
-"""For `--help`."""
+VARIANTS = "variants are called dots_and_boxes_2x4, go_9x9, go_5x5_komi24.5, shogi_declaration and so on"
 
 DEFAULT_GAME = "chess"
 """Where no game is said, and none follows from a weights file."""
 
 
+def listed() -> str:
+    """All games, those of other packages too, for `--help` and error messages."""
+    plugins = plugin_names()
+    others = f"; of other packages: {', '.join(plugins)}" if plugins else ""
+    return f"{', '.join(GAME_NAMES)} ({VARIANTS}){others}"
+
+
 def parts_of(name: str) -> tuple[str, tuple[str, ...]]:
     """A name as the game's own and its options. ValueError names the nearest that there is."""
-    if name in GAME_MODULES:
+    if name in GAME_MODULES or name in entry_points_by_name():
         return name, ()
     bases = [base for base in OPTIONS if name.startswith(f"{base}_")]
     if not bases:
-        near = nearest(name, GAME_MODULES)
-        raise ValueError(f"unknown game {name!r} (the nearest is {near}); known games: {LISTED}")
+        near = nearest(name, [*GAME_MODULES, *plugin_names()])
+        raise ValueError(f"unknown game {name!r} (the nearest is {near}); known games: {listed()}")
     options = name.removeprefix(f"{bases[0]}_").split("_")
     _check_options(name, options, OPTIONS[bases[0]])
     return bases[0], tuple(options)
@@ -66,7 +71,7 @@ def _check_options(name: str, options: Sequence[str], known: Mapping[str, str]) 
             near = nearest(option, known)
             raise ValueError(
                 f"unknown game {name!r}: {option!r} is none of its options (the nearest is {near}); "
-                f"known games: {LISTED}"
+                f"known games: {listed()}"
             )
         places += matching
     if places != sorted(set(places)):

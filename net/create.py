@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from games import get_game
-from games.names import LISTED, is_game
+from games.names import is_game, listed
 from net.architectures.registry import build, named, preset_names
 from net.weights import WeightsMeta, save
 
@@ -32,14 +32,14 @@ def create(game_name: str, history: int, preset: str, seed: int, path: Path) -> 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m net.create", description=__doc__)
-    parser.add_argument("--game", required=True, help=LISTED)
+    parser.add_argument("--game", required=True, help=listed())
     parser.add_argument("--history", type=int, default=0, help="positions in the features (0: the game's)")
     parser.add_argument("--preset", default="small", help=f"{', '.join(preset_names())} or sizes: 6x96se")
     parser.add_argument("--seed", type=int, default=0, help="random seed of the weights")
     parser.add_argument("--out", type=Path, required=True, help="file to write (safetensors)")
     options = parser.parse_args(argv)
     if not is_game(options.game):
-        parser.error(f"--game: there is no game {options.game!r}; there are {LISTED}")
+        parser.error(f"--game: there is no game {options.game!r}; there are {listed()}")
     if options.history < 0:
         parser.error("--history must not be negative")
     try:

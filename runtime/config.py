@@ -108,9 +108,9 @@ def _parse_flags(
     if "--help" in arguments or "-h" in arguments:
         print("examples:", *(f"  {example}" for example in examples), "", sep="\n")
         if any(field.name == "game" for field in dataclasses.fields(cast(Any, config_class))):
-            from games.names import LISTED
+            from games.names import listed
 
-            print("games:", LISTED, end="\n\n")
+            print("games:", listed(), end="\n\n")
     about = (
         f"{description}\n\nSettings are taken from defaults, then --config FILE.toml, then {PREFIX}* "
         f"environment variables (--some.thing is {PREFIX}SOME_THING), then flags; the last one counts. "

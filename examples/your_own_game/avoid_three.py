@@ -1,0 +1,103 @@
+"""Avoid three: on a board of 4 x 4, whoever first has three stones in a row loses.
+
+A whole game in one file, in a package of its own: pyproject.toml beside it registers `GAME`. What the fields
+mean is said in `games/spec.py` of azselfplay. Cells and actions are 0-15, row by row from the bottom left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from games import small
+from games.bits import ONE
+from games.jit import jit
+from games.spec import EndReason, Game, Positions, Rules, State
+
+SIZE = 4
+CELLS = SIZE * SIZE
+
+
+def _triples() -> list[int]:
+    """Every three cells in a row, as a set of bits."""
+    found = []
+    for row in range(SIZE):
+        for col in range(SIZE):
+            for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+                cells = [(row + down * step, col + right * step) for step in range(3)]
+                if all(0 <= r < SIZE and 0 <= c < SIZE for r, c in cells):
+                    found.append(sum(1 << (r * SIZE + c) for r, c in cells))
+    return found
+
+
+TRIPLES = np.array(_triples(), dtype=np.uint64)
+
+THREE, FULL = 1, 2
+# The value is for the side to move in the final position. It is the other side that has made three, and lost.
+END_REASONS = (EndReason("ongoing", 0), EndReason("three_in_a_row", +1), EndReason("board_full", 0))
+
+
+@jit
+def legal_actions(positions: Positions, n: int, actions: npt.NDArray[np.uint16]) -> int:
+    """The empty cells, ascending, into `actions` [16]."""
+    taken = positions[n - 1, 0] | positions[n - 1, 1]
+    count = 0
+    for cell in range(CELLS):
+        if not (taken >> np.uint64(cell)) & ONE:
+            actions[count] = cell
+            count += 1
+    return count
+
+
+@jit
+def play(parent: State, action: int, child: State) -> None:
+    """Word 0 has the stones of the side to move, word 1 the other's, word 2 counts the stones."""
+    child[0] = parent[1]
+    child[1] = parent[0] | (ONE << np.uint64(action))
+    child[2] = parent[2] + ONE
+
+
+@jit
+def has_three(stones: int) -> bool:
+    for triple in TRIPLES:  # noqa: SIM110 - Numba compiles loops, not generators
+        if stones & triple == triple:
+            return True
+    return False
+
+
+@jit
+def end_reason(positions: Positions, n: int, legal_count: int, in_search: bool) -> int:
+    if has_three(positions[n - 1, 1]):
+        return THREE
+    return FULL if legal_count == 0 else 0
+
+
+RULES = Rules(small.start, small.side_to_move, legal_actions, play, end_reason, small.encode)
+
+GAME = Game(
+    name="avoid_three",
+    rows=SIZE,
+    cols=SIZE,
+    actions=CELLS,
+    policy_planes=1,
+    state_words=small.STATE_WORDS,
+    max_legal=CELLS,
+    mean_legal=10.0,
+    dirichlet_alpha=1.0,
+    max_plies=CELLS,
+    planes_per_position=small.PLANES_PER_POSITION,
+    scalar_planes=small.SCALAR_PLANES,
+    history=1,
+    end_reasons=END_REASONS,
+    rules=RULES,
+    notation=small.notation(
+        RULES,
+        lambda text: small.stones_from_text(text, SIZE, SIZE, lambda _stones: False),
+        rows=SIZE,
+        cols=SIZE,
+        noun="cell",
+        actions=CELLS,
+        footer="(cells 1-16, row by row from the bottom left)",
+    ),
+    symmetries=small.square_symmetries(SIZE),
+)

@@ -1,0 +1,78 @@
+"""Games of other packages, found by their entry points in the group `azselfplay.games`.
+
+    [project.entry-points."azselfplay.games"]
+    avoid_three = "avoid_three:GAME"
+
+The name on the left is the game's name; on the right stands a `games.spec.Game`. Nothing of a package is
+imported before its game is asked for, so one that is broken disturbs no other. docs/your_game_package.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from games.spec import Game
+
+GROUP = "azselfplay.games"
+NAME = r"[a-z][a-z0-9_]{0,39}"
+
+
+@cache
+def entry_points_by_name() -> Mapping[str, tuple[EntryPoint, ...]]:
+    """Entry points of installed packages by the game's name: several if packages claim the same name."""
+    from importlib.metadata import entry_points  # 30 ms that the games of this program do not need
+
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for point in entry_points(group=GROUP):
+        if re.fullmatch(NAME, point.name) and point not in found.get(point.name, ()):
+            found[point.name] = (*found.get(point.name, ()), point)
+    return found
+
+
+def plugin_names() -> tuple[str, ...]:
+    """Names of all games of other packages, also of those that cannot be imported."""
+    return tuple(sorted(entry_points_by_name()))
+
+
+def load_plugin(name: str) -> Game:
+    """The game of another package. ValueError names the package and says why it cannot be used."""
+    first, *others = entry_points_by_name()[name]
+    if others:
+        packages = " and ".join(_package(point) for point in (first, *others))
+        raise ValueError(f"several packages have a game {name!r}: {packages}; uninstall all but one")
+    try:
+        game = first.load()
+    except Exception as error:
+        raise ValueError(
+            _unusable(name, first, f"importing {first.module}: {type(error).__name__}: {error}")
+        ) from error
+    return _checked(name, first, game)
+
+
+def _checked(name: str, point: EntryPoint, game: Any) -> Game:
+    from games.spec import Game
+
+    if not isinstance(game, Game):
+        raise ValueError(
+            _unusable(name, point, f"{point.value} is a {type(game).__name__}, not a games.spec.Game")
+        )
+    if game.name != name:
+        raise ValueError(
+            _unusable(name, point, f"its entry point is called {name!r}, its game {game.name!r}")
+        )
+    return game
+
+
+def _unusable(name: str, point: EntryPoint, why: str) -> str:
+    return f"the game {name!r} of the package {_package(point)} cannot be used: {why}"
+
+
+def _package(point: EntryPoint) -> str:
+    """Name and version."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "of unknown name"

@@ -1,0 +1,147 @@
+"""Games of other packages: found by entry point, played by real processes, and harmless when broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from games import get_game, plugins
+from games.game_history import replay
+from games.jit_sources import foreign_key
+from games.names import is_game, listed
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "your_own_game"
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+def install(folder: Path, name: str, points: str) -> None:
+    """What pip leaves of a package: its metadata, which are all that an entry point needs."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[azselfplay.games]\n{points}\n")
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of packages with the example and with broken ones."""
+    shutil.copy(EXAMPLE / "avoid_three.py", tmp_path)
+    install(tmp_path, "avoid-three", "avoid_three = avoid_three:GAME")
+    (tmp_path / "broken_game.py").write_text("import a_package_that_nobody_has\n")
+    install(
+        tmp_path,
+        "broken-game",
+        "ludo = broken_game:GAME\nno_game = json:dumps\nother_name = avoid_three:GAME",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins.entry_points_by_name.cache_clear()
+    yield tmp_path
+    plugins.entry_points_by_name.cache_clear()
+    sys.modules.pop("avoid_three", None)
+
+
+def test_a_game_of_another_package_is_found_by_its_name(packages: Path) -> None:
+    game = get_game("avoid_three")
+    assert (game.name, game.actions) == ("avoid_three", 16)
+    assert is_game("avoid_three")
+    assert "of other packages: avoid_three, ludo" in listed()
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("ludo", "importing broken_game: ModuleNotFoundError: No module named 'a_package_that_nobody_has'"),
+        ("no_game", "json:dumps is a function, not a games.spec.Game"),
+        ("other_name", "its entry point is called 'other_name', its game 'avoid_three'"),
+    ],
+)
+def test_a_broken_one_names_its_package_and_the_reason(packages: Path, name: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"the game '{name}' of the package broken-game 1.0") as caught:
+        get_game(name)
+    assert why in str(caught.value)
+    assert get_game("tic_tac_toe").name == "tic_tac_toe"
+
+
+def test_two_packages_with_one_name_are_both_named(packages: Path) -> None:
+    install(packages, "second", "avoid_three = avoid_three:GAME.name")
+    plugins.entry_points_by_name.cache_clear()
+    with pytest.raises(ValueError, match=r"avoid-three 1\.0 and second 1\.0"):
+        get_game("avoid_three")
+
+
+def test_a_command_says_it_in_one_line(packages: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{packages}:{ROOT}"}
+    for command in (["commands.azrun"], ["server.main"], ["commands.azplay", "play"]):
+        done = subprocess.run(
+            [sys.executable, "-m", *command, "--game", "ludo"],
+            cwd=packages,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 78
+        assert "the package broken-game 1.0" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_the_code_of_a_package_is_compiled_anew_when_any_file_of_it_changes(tmp_path: Path) -> None:
+    package = tmp_path / "hexes"
+    package.mkdir()
+    for name in ("__init__", "rules"):
+        (package / f"{name}.py").write_text("X = 1\n")
+    files = {"hexes": package / "__init__.py", "hexes.rules": package / "rules.py"}
+    keys = {foreign_key(module, str(file)) for module, file in files.items()}
+    assert len(keys) == 1
+    (package / "rules.py").write_text("X = 2\n")
+    foreign_key.cache_clear()
+    assert foreign_key("hexes", str(files["hexes"])) not in keys
+    assert foreign_key("games.chess.play", "play.py") == ""
+
+
+def test_the_example_ends_as_its_rules_say(packages: Path) -> None:
+    """Three in a row loses for the side that made it."""
+    history = replay(get_game("avoid_three"), "", ["1", "16", "2", "5", "3"])
+    assert history.end_reason() == "three_in_a_row"
+    assert history.outcome() == -1
+
+
+def test_azrun_plays_and_trains_the_example(packages: Path, tmp_path: Path) -> None:
+    """Server, workers, client and trainer find it, each in its own process: trained weights are played."""
+    trainer = tmp_path / "trainer.toml"
+    trainer.write_text("window.min_positions = 200\noptimizer.batch = 32\npublishing.seconds = 3.0\n")
+    azrun = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "commands.azrun", "--game", "avoid_three", "--simulations", "4"),
+            *("--games", "16", "--runs", "runs", "--gpus", "cpu", "--trainer-config", str(trainer)),
+        ],
+        cwd=packages,
+        env={**os.environ, "PYTHONPATH": f"{packages}:{ROOT}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        weights = packages / "runs" / "avoid_three-tiny" / "weights"
+        while len(list(weights.glob("*.safetensors"))) < 3:
+            assert azrun.poll() is None
+            time.sleep(0.2)
+        azrun.send_signal(signal.SIGINT)
+        out, said = azrun.communicate()
+    finally:
+        azrun.kill()
+    summary = json.loads(out.splitlines()[-1])
+    assert azrun.returncode == 0
+    assert summary["games"] > 0
+    assert summary["steps"] > 0
+    assert "play avoid_three-tiny" in said
