@@ -1,0 +1,31 @@
+"""Of the two ports that azserver takes, an error names the one that was asked for."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from runtime.exits import Exit
+from runtime.ports import find_base_port
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_when_the_second_port_is_in_use_the_first_is_named_too(tmp_path: Path) -> None:
+    port = find_base_port(33_000)
+    with socket.create_server(("127.0.0.1", port + 1)):
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "server.main", "--game", "tic_tac_toe", "--gpus", "cpu"),
+                *("--port", str(port), "--runs", str(tmp_path)),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == Exit.CONFIG
+    assert (
+        f"--port {port} takes the ports {port} and {port + 1}, and port {port + 1} is in use" in done.stderr
+    )
