@@ -61,7 +61,7 @@ def as_text(findings: Sequence[Finding]) -> str:
         found = [one for one in findings if one.level is level]
         lines += [f"\n{_NAMES[level]} {one.check}: {one.found}\n  {one.todo}" for one in found]
     faults, warnings = (sum(one.level is level for one in findings) for level in (Level.FAULT, Level.WARNING))
-    return "\n".join([*lines, f"\n{len(findings)} checks: {faults} faults, {warnings} warnings"])
+    return "\n".join([*lines, f"\n{len(findings)} checks; faults: {faults}, warnings: {warnings}"])
 
 
 _NAMES = {Level.OK: "ok", Level.WARNING: "WARNING", Level.FAULT: "FAULT"}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +42,7 @@ from protocol.frames import check_leaves
 from protocol.messages import PROTOCOL_VERSION, GetStatus, Goodbye, Status, Welcome, decode
 from protocol.sessions import version_refusal
 from runtime.exits import Exit
+from runtime.extras import EXTRAS
 from runtime.ports import Address, find_base_port
 from runtime.runs import RunFolder
 from runtime.sockets import new_context
@@ -51,6 +54,7 @@ from server.weights import WeightsStore
 from store.sqlite import Store
 
 HERE = "127.0.0.1"
+ROOT = Path(__file__).resolve().parents[2]
 WELL = Machine(8, 16_000_000_000, 65_536, Folder(Path("/d"), 100_000_000_000), Folder(Path("/c"), 1))
 NEEDS = Needs(files=256, usual_files=1024, folder="the spool")
 FIGURES = {"evaluators": 1, "evals_per_s": 5.0, "weights_version": 3, "sessions": {"trainer": 1}}
@@ -163,7 +167,7 @@ def test_findings_are_shown_as_a_table_and_as_json() -> None:
     text = as_text(findings)
     assert text.splitlines()[1:4] == ["ok       cores  8", "WARNING  clock  7 s", "FAULT    disk   full"]
     assert text.index("free some") < text.index("set it")
-    assert text.endswith("3 checks: 1 faults, 1 warnings")
+    assert text.endswith("3 checks; faults: 1, warnings: 1")
     shown = json.loads(as_json(findings))
     assert (shown["ok"], shown["warning"], shown["fault"]) == (1, 1, 1)
     assert shown["findings"][2] == {"check": "disk", "level": "fault", "found": "full", "todo": "free some"}
@@ -321,6 +325,17 @@ async def looked_at(address: Address, probing: Probing = UNMEASURED) -> list[Fin
 def test_closed_ports_are_found(tmp_path: Path) -> None:
     settings = ClientDoctor(f"{HERE}:{find_base_port(25_000)}", spool=tmp_path, seconds=0.0)
     assert {"leaves port", "bulk port"} <= faults(examine(settings))
+
+
+def test_azclients_doctor_needs_none_of_the_extras(tmp_path: Path) -> None:
+    """It runs where only what a client needs is installed."""
+    words = [f"{HERE}:{find_base_port(25_000)}", "--spool", str(tmp_path), "--json"]
+    code = f"import sys; from client.doctor import main; main({words}); print('loaded', *sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert said.returncode == 0, said.stderr
+    loaded = said.stdout.rpartition("loaded ")[2].split()
+    assert "zmq" in loaded
+    assert [package for package in EXTRAS["train"] if package in loaded] == []
 
 
 def test_a_port_where_something_else_listens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
