@@ -7,14 +7,12 @@ import contextlib
 from aiohttp import web
 
 from web.guarding import as_json
-from web.run_list import summaries
 from web.site import SITE
 from web.strength import strength_of
 
 
 async def _list(request: web.Request) -> web.Response:
-    site = request.app[SITE]
-    return as_json(await site.reading(lambda: summaries(site.runs)))
+    return as_json(await request.app[SITE].listed())
 
 
 async def _history(request: web.Request) -> web.Response:

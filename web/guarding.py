@@ -19,7 +19,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from web.markup import error_page
-from web.trouble import Trouble, trouble_of
+from web.trouble import FAULT, Trouble, trouble_of
 
 log = logging.getLogger(__name__)
 
@@ -112,8 +112,7 @@ async def errors_as_pages(request: web.Request, handler: Handler) -> web.StreamR
         known = trouble_of(error)
         if known is None:
             log.exception("fault in the answer to %s %s", request.method, request.path)
-            text = "That is a fault in azselfplay itself; the terminal of azplay web shows it."
-            known = Trouble(text, HTTPStatus.INTERNAL_SERVER_ERROR)
+            known = Trouble(FAULT, HTTPStatus.INTERNAL_SERVER_ERROR)
         found = known
     return _told(request, found)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
 
 from runtime.exits import Fatal
 from runtime.runs import RunFolder
 from web.play.rooms import Rooms
+from web.run_list import summaries
 from web.shelf import Shelf
 from web.trouble import Trouble
 from web.watching import Watching
@@ -23,6 +26,8 @@ T = TypeVar("T")
 
 MOST = 2**53
 """Numbers that a script of a browser can hold."""
+LIST_SECONDS = 1.0
+"""For which the list of runs stays as it was read."""
 READERS = 2
 """Threads that read files: enough for many pages, too few to take the processor from a run."""
 
@@ -38,6 +43,18 @@ class Site:
     readers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(READERS, thread_name_prefix="web-reader")
     )
+
+    _listed: list[dict[str, Any]] = field(default_factory=list)
+    _listed_at: float = -math.inf
+    _listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def listed(self) -> list[dict[str, Any]]:
+        """All runs; read once for all pages that ask within LIST_SECONDS."""
+        async with self._listing:
+            if time.monotonic() - self._listed_at > LIST_SECONDS:
+                self._listed = await self.reading(lambda: summaries(self.runs))
+                self._listed_at = time.monotonic()
+            return self._listed
 
     async def reading(self, work: Callable[[], T]) -> T:
         """Run `work`, which reads files, in a thread."""

@@ -6,6 +6,8 @@ from http import HTTPStatus
 
 from runtime.exits import Fatal
 
+FAULT = "That is a fault in azselfplay itself; the terminal of azplay web shows it."
+
 
 class Trouble(Exception):
     """A request that cannot be answered. `text` says what is wrong and what to do."""

@@ -25,7 +25,7 @@ from web.curves import Curves, charts
 from web.next_weights import Pace, seconds_to_next
 from web.players import Players
 from web.run_list import locked_inodes, settings_of, summary
-from web.trouble import Trouble, trouble_of
+from web.trouble import FAULT, Trouble, trouble_of
 
 log = logging.getLogger(__name__)
 
@@ -189,20 +189,21 @@ class _Watched:
     async def _look_on(self, group: asyncio.TaskGroup) -> None:
         async with ServerFigures(self._files.run, group) as server:
             while True:
-                self.newest = msgspec.json.encode(await self._look(server))
+                self.newest = await self._look(server)
                 for updates in self.told:
                     updates.put(self.newest)
                 await asyncio.sleep(EVERY)
 
-    async def _look(self, server: ServerFigures) -> dict[str, Any]:
-        """The figures of now, or what is wrong."""
+    async def _look(self, server: ServerFigures) -> bytes:
+        """The figures of now, or what is wrong, as JSON."""
         try:
             async with self._files.lock:
                 figures: dict[str, Any] = await self._reading(self._files.look)
+            live = server.ask(running=figures["summary"]["running"])
+            lines = as_rows(live) if live else None
+            return msgspec.json.encode({**figures, "server": server.state, "live": live, "lines": lines})
         except Exception as error:
             known = trouble_of(error)
             if known is None:
                 log.exception("fault while looking at run %s", self._files.run.name)
-            return {"error": "A fault in azselfplay itself." if known is None else known.text}
-        live = server.ask(running=figures["summary"]["running"])
-        return {**figures, "server": server.state, "live": live, "lines": as_rows(live) if live else None}
+            return msgspec.json.encode({"error": FAULT if known is None else known.text})
