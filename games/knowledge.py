@@ -221,6 +221,9 @@ class Clicks:
     clicked: Callable[[State, int], tuple[str, ...]]
     """(state, a legal action) -> the names of the spots to click, in order; () for an action that belongs to
     no place (a pass). Actions with the same clicks (a promotion or none) are told apart by their text."""
+    svg_turned: Callable[[State, str], bytes] | None = None
+    """The picture as the second player sees it: every spot lies opposite to where it lies here. None: both
+    players look at the same picture."""
 
 
 def grid(names: Sequence[Sequence[str]], left: float, top: float, step: float) -> tuple[Spot, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from games.chess.fen import SQUARES, state_to_fen
 from games.chess.notation import action_to_uci
@@ -16,13 +17,15 @@ SQUARE, MARGIN = 45, 15
 """Of a square and of the margin with the coordinates, in python-chess's own units."""
 
 
-def svg(state: State, move: str) -> bytes:
-    """A board as the position stands; `move` (UCI, "" at the start) led to it and is marked."""
+def svg(state: State, move: str, *, turned: bool = False) -> bytes:
+    """A board as the position stands; `move` (UCI, "" at the start) led to it and is marked. `turned`: Black
+    below."""
     import chess
     import chess.svg
 
     board, last = chess.Board(state_to_fen(state)), chess.Move.from_uci(move) if move else None
-    return str(chess.svg.board(board, size=PICTURE_SIZE, lastmove=last)).encode()
+    below = chess.BLACK if turned else chess.WHITE
+    return str(chess.svg.board(board, orientation=below, size=PICTURE_SIZE, lastmove=last)).encode()
 
 
 def pgn(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], ending: str) -> str:
@@ -50,4 +53,6 @@ def _clicked(state: State, action: int) -> tuple[str, ...]:
 
 _SIZE = 8 * SQUARE + 2 * MARGIN
 _RANKS = [SQUARES[8 * rank : 8 * rank + 8] for rank in reversed(range(8))]
-CLICKS = Clicks(_SIZE, _SIZE, grid(_RANKS, MARGIN, MARGIN, SQUARE), _clicked)
+CLICKS = Clicks(
+    _SIZE, _SIZE, grid(_RANKS, MARGIN, MARGIN, SQUARE), _clicked, svg_turned=partial(svg, turned=True)
+)

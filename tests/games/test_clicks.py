@@ -11,6 +11,7 @@ from every_game import EVERY_GAME
 from games import get_game
 from games.game_history import GameHistory, replay
 from games.knowledge import Clicks, Spot, knowledge_of
+from web.boards import spots_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -64,13 +65,17 @@ def overlap(one: Spot, other: Spot) -> bool:
     return not (apart_x or apart_y)
 
 
-def test_the_spots_of_chess_are_the_squares_that_python_chess_draws() -> None:
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_spots_of_chess_are_the_squares_that_python_chess_draws(turned: bool) -> None:
+    clicks, start = clicks_of("chess"), GameHistory(get_game("chess")).state
+    assert clicks.svg_turned is not None
+    picture = ElementTree.fromstring(clicks.svg_turned(start, "")) if turned else drawn("chess", [])
     squares = {
         rect.get("class", "").split()[-1]: (float(rect.get("x", 0)), float(rect.get("y", 0)))
-        for rect in drawn("chess", []).iter(f"{SVG}rect")
+        for rect in picture.iter(f"{SVG}rect")
         if rect.get("class", "").startswith("square")
     }
-    assert squares == {spot.name: (spot.x, spot.y) for spot in clicks_of("chess").spots}
+    assert squares == {spot.name: (spot.x, spot.y) for spot in spots_of(clicks, turned=turned)}
 
 
 @pytest.mark.parametrize(

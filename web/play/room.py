@@ -156,7 +156,7 @@ class Room:
             "side": self._terms.side,
             "to_move": played.side_to_move,
             "is_mine": mine,
-            "board": board(self._game, played.state, texts[-1] if texts else ""),
+            "board": board(self._game, played.state, texts[-1] if texts else "", side=self._terms.side),
             "legal": moves(self._game, played.state, legal),
             "moves": texts,
             "first": len(self._terms.moves),
