@@ -21,8 +21,10 @@ COMMANDS = {
     "azrun": ("commands.azrun_config", "RunConfig"),
     "azserver": ("server.config", "ServerConfig"),
     "azclient": ("client.config", "ClientConfig"),
+    "azserver doctor": ("server.doctor", "DoctorConfig"),
+    "azclient doctor": ("client.doctor", "DoctorConfig"),
     "python -m trainer": ("trainer.config", "TrainerConfig"),
-    "azserver doctor, azclient doctor": ("diagnostics.doctor.options", "DoctorOptions"),
+    "azplay web": ("web.command", "WebConfig"),
     "azplay status": ("report.status_command", "StatusConfig"),
     "azplay play": ("engine.play.command", "PlayConfig"),
     "azplay match": ("evaluation.match.command", "MatchConfig"),
@@ -111,9 +113,17 @@ def field_docstrings(config_class: type) -> dict[str, str]:
 def settings_page() -> str:
     """The whole page, as Markdown."""
     parts = [INTRODUCTION]
+    shown: dict[type, str] = {}
     for command, (module, name) in COMMANDS.items():
         config_class = getattr(importlib.import_module(module), name)
-        parts.append(f"## {command}\n\n{_table(list(settings_of(config_class)))}")
+        found = list(settings_of(config_class))
+        note, base = "", next((one for one in config_class.__mro__[1:] if one in shown), None)
+        if base is not None:
+            note = f"All settings of [{shown[base]}](#{shown[base]}), and:\n\n"
+            known = {one.path for one in settings_of(base)}
+            found = [one for one in found if one.path not in known]
+        shown[config_class] = command
+        parts.append(f"## {command}\n\n{note}{_table(found)}")
     return "\n".join(parts)
 
 

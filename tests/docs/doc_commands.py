@@ -33,7 +33,7 @@ class Shown(NamedTuple):
     def words(self) -> list[str]:
         """Of the command itself: no pipe before it, no redirection behind it, no path before the program."""
         last = re.split(r"\s\|\s(?=\S*(?:az|python))", self.text)[-1]
-        words = shlex.split(re.split(r"\s[<>]\s|\s&$", last)[0])
+        words = shlex.split(re.split(r"\s[<>]\s|\s&$|\s(?:\|\||&&)\s", last)[0])
         words[0] = words[0].rpartition("/")[2]
         return words
 

@@ -44,10 +44,19 @@ def check(words: Sequence[str]) -> None:
     elif program == "python":
         check_module(arguments)
     else:
+        _make_config_of_a_run(arguments)
         settings_in_force(program, arguments)
         for flag, reader in FILES.items():
             if flag in arguments:
                 settings_in_force(reader, ["--config", arguments[arguments.index(flag) + 1]])
+
+
+def _make_config_of_a_run(arguments: Sequence[str]) -> None:
+    """The file that `--config` names in a run's folder, as azserver leaves it there."""
+    file = Path(arguments[arguments.index("--config") + 1]) if "--config" in arguments else Path()
+    if file.parts[:1] == ("runs",):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(settings_in_force("azserver", []), encoding="utf-8")
 
 
 def settings_in_force(program: str, arguments: Sequence[str]) -> str:
