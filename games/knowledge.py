@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 @jit
 def nothing(state: State) -> int:
-    """A game about which nothing is known."""
+    """The evaluation of a game that has none."""
     return 0
 
 

@@ -29,10 +29,10 @@ ONGOING = 0
 """`end_reason` of a position from which the game goes on."""
 
 PLY_CAP = "ply_cap"
-"""Name of the end reason of any game that reaches the cap on its length: scored as a draw."""
+"""Name of the end reason of a game that reaches the length limit: scored as a draw."""
 
 RESIGNATION = "resignation"
-"""Name of the end reason of a game that a side of self-play gave up: it loses."""
+"""Name of the end reason of a game in which a side of self-play resigned: it loses."""
 
 State = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.uint64]
@@ -49,7 +49,7 @@ class EndReason:
 
 @dataclass(frozen=True)
 class Symmetry:
-    """A map of the board on itself that the rules do not see.
+    """A map of the board to itself that changes nothing in the rules.
 
     `cells[i]` is the cell that cell `i` moves to, `actions[a]` the action that `a` becomes, and `planes[p]`
     the plane that plane `p` of a position becomes (a quarter turn makes horizontal edges vertical). Codes go
@@ -75,12 +75,12 @@ class Rules:
         0 for the first player, 1 for the second.
     legal_actions(positions, n, actions: uint16[max_legal]) -> int
         Write the legal actions of `positions[n - 1]`, in a fixed order, and return how many there are.
-        Not asked in a position where the game is over for another reason than having no moves.
+        Where the game is over because there is no move, it returns 0; it is not called after other ends.
     play(parent, action, child) -> None
         Write the position after a legal `action`. `parent` and `child` do not overlap.
     end_reason(positions, n, legal_count, in_search) -> int
         `ONGOING` or an index into `Game.end_reasons`. With `in_search` a game may end earlier than
-        the rules say (chess: a second occurrence counts as a draw). The ply cap is not its business.
+        the rules say (chess: a second occurrence counts as a draw). The length limit is checked elsewhere.
     encode(positions, n, history, packed_features: uint64[feature_words]) -> None
         Write the packed features of `positions[n - 1]` with `history` positions (missing ones are 0), in
         the blocks that `Game.feature_words` lists.
@@ -96,7 +96,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Notation:
-    """Text in and out, in the game's usual notation; plain Python, never called inside a search.
+    """Reads and writes text in the game's usual notation; plain Python, never called inside a search.
 
     state_from_text(text) -> state      ValueError with a sentence that says what is wrong
     state_to_text(state) -> text        "" stands for the usual start on input
@@ -111,8 +111,8 @@ class Notation:
     action_from_text: Callable[[State, str], int]
     render: Callable[[State], str]
     engine_protocol: str = ""
-    """What engines of other programs speak, in which moves are written so: `uci`, `usi` or `gtp`; "": there
-    are none."""
+    """The protocol of other programs' engines that write moves in this notation: `uci`, `usi` or `gtp`; "" if
+    there is none."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class StartGenerator:
     """
 
     names: str
-    """For people: what may be asked for."""
+    """For people: which names there are."""
     check: Callable[[str], None]
     draw: Callable[[str, np.random.Generator], str]
     matches: Callable[[str, str], bool]
@@ -145,17 +145,17 @@ class Game:
     them come `extra_actions`."""
     state_words: int
     max_legal: int
-    """No position has more legal actions."""
+    """The most legal actions that any position has."""
     mean_legal: float
     """Legal actions in a typical position; the Dirichlet alpha at the root is about 10 / this."""
     dirichlet_alpha: float
     """Published value where there is one (AlphaZero: chess 0.3, shogi 0.15, Go 0.03)."""
     max_plies: int
-    """Default cap on the length of a game."""
+    """Default length limit of a game, plies."""
     planes_per_position: int
     """Bit planes that each position of the history adds."""
     scalar_planes: int
-    """Planes that hold one number in [0, 1] everywhere, said once and not for each position, as a float32."""
+    """Planes that hold one number in [0, 1] on every cell, a float32, once and not for each position."""
     history: int
     """Default number of positions in the features (AlphaZero: 8)."""
     end_reasons: tuple[EndReason, ...]
@@ -169,7 +169,7 @@ class Game:
     scalars_per_position: PackedScalars = PackedScalars()
     """Scalar planes that each position of the history adds (pieces in hand)."""
     scalars_once: PackedScalars = PackedScalars()
-    """Scalar planes that are said once, like `scalar_planes`, but packed."""
+    """Scalar planes that come once, like `scalar_planes`, but packed."""
     coded_cells: CodedCells | None = None
     """Planes that each position of the history adds by a code for each cell; None: it adds none."""
     legal_as_mask: bool = False
@@ -179,19 +179,19 @@ class Game:
     """By how much the first player is ahead, in the game's own unit (boxes; points, less komi); in a position
     in which the rules end the game its sign is the outcome. None: nothing is counted beside the outcome."""
     knowledge: Callable[[], Knowledge] | None = None
-    """Imports what else is known (`games.knowledge`), when somebody asks; None: nothing is."""
+    """Imports what else is known of the game (`games.knowledge`) when asked; None: nothing is known."""
     few_positions: bool = False
-    """So few that knowing them all by heart is learning, and every reply can be played through."""
+    """True where a network can learn all positions by heart, and all lines of play can be tried."""
     played_out_plies: float = 0.0
-    """Mean plies below which drawn games were not played out; 0: not known."""
+    """If drawn games are shorter than this on average (plies), they were not played out; 0: not known."""
     generator: StartGenerator | None = None
     """Random start positions by name, where the game offers some."""
     probes: tuple[tuple[str, str], ...] = field(default=())
-    """(name, position in the game's notation) of positions whose value everybody knows: a trainer shows what
-    its network says of them."""
+    """(name, position in the game's notation) of positions with a well-known value: the trainer shows the
+    network's value of each."""
     material: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.float64]] | None = None
-    """packed_features [n, feature_words] -> [n] what the side to move has more on the board than the other,
-    in any unit; None for a game in which nothing is counted."""
+    """packed_features [n, feature_words] -> [n] material of the side to move less that of the other side, in
+    any unit; None for a game in which nothing is counted."""
 
     def __post_init__(self) -> None:
         if self.policy_planes is None:

@@ -312,7 +312,7 @@ def _parsed(text: str, kind: Any, where: str) -> Any:
 
 
 def _type_name(kind: Any) -> str:
-    names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
+    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false", Path: "a path"}
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(repr(choice) for choice in get_args(kind))
     known = [one for one in _alternatives(kind) if one is not types.NoneType]
