@@ -53,6 +53,7 @@ check: $(INSTALLED) docs
 # The documentation as a site in build/docs; any link that leads nowhere is an error.
 docs: $(INSTALLED)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo 'build/docs/index.html; with search: $(BIN)/python -m http.server --directory build/docs'
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
