@@ -41,7 +41,6 @@ COMMANDS = {
     "azplay export": ("engine.onnx_command", "ExportConfig"),
     "azplay games": ("report.games.command", "GamesConfig"),
     "azplay report": ("report.command", "ReportConfig"),
-    "azplay web": ("web.command", "WebConfig"),
     "azplay completion": ("commands.completion", "CompletionConfig"),
 }
 """Command: (module, dataclass) of its settings."""
