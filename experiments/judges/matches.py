@@ -161,5 +161,15 @@ def opening_plies(game: Game) -> int:
 
 
 def play(game: Game, player: str, opponent: str, openings: list[Opening]) -> list[PlayedGame]:
-    """Every opening twice, colours swapped; drawn after the game's `matches.max_plies`."""
-    return contest.play(game, player, opponent, openings, max_plies=knowledge_of(game).matches.max_plies)
+    """Every opening twice, colours swapped; drawn after the game's `matches.max_plies`. Fatal(INTERNAL) if a
+    player failed: a game that is won because an engine died says nothing about the network."""
+    most = knowledge_of(game).matches.max_plies
+    played = contest.play(game, player, opponent, openings, max_plies=most)
+    failed = [one for one in played if one.failed]
+    if failed:
+        raise Fatal(
+            f"{failed[0].failed} failed in {len(failed)} of {len(played)} games ({failed[0].detail}), so "
+            "they measure nothing; try it by hand, then judge again with --judge-only",
+            Exit.INTERNAL,
+        )
+    return played

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from evaluation.match.openings import Opening
 from evaluation.match.runner import PlayedGame
+from experiments import contest
 from experiments.judges import check_judge
-from experiments.judges.matches import loses_result, measures_of, openings_of
+from experiments.judges.matches import loses_result, measures_of, openings_of, play
 from experiments.recipe import Recipe
 from games import get_game
 from runtime.exits import Exit, Fatal
@@ -50,6 +53,13 @@ def test_games_that_all_begin_alike_are_counted_by_side() -> None:
 def test_a_recipe_s_opening_begins_every_game() -> None:
     openings = openings_of(Recipe("x", "x", "go_5x5", 1.0, opening="C3 C4"), get_game("go_5x5"), final=True)
     assert [one.actions for one in openings] == [(12, 17)] * 50
+
+
+def test_games_that_an_engine_failed_in_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = replace(played(swapped=False, outcome=1), failed="gtp:x", detail="its process died")
+    monkeypatch.setattr(contest, "play", lambda *_, **__: [failed])
+    with pytest.raises(Fatal, match=r"gtp:x failed in 1 of 1 games \(its process died\)"):
+        play(SOLVED, "random", "gtp:x", [Opening("centre", "", (CENTRE,))])
 
 
 @pytest.mark.parametrize(
