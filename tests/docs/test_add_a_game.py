@@ -57,5 +57,5 @@ def test_the_game_of_the_page_passes_the_checks_of_every_game(tmp_path: Path) ->
     )
     assert ended.returncode == 0, ended.stdout[-3000:]
     (passed,) = re.findall(r"(\d+) passed", ended.stdout)
-    assert int(passed) > 25
+    assert int(passed) > 20
     assert "skipped" not in ended.stdout
