@@ -19,7 +19,7 @@ from evaluation.match.player import Choice, Clock, PlayerFailed, PlayerResigned,
 from games.game_history import GameHistory
 from runtime.exits import Exit, Fatal
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 """An engine that is not ready after this time counts as dead; `timeout=` in the spec may allow more."""
 GRACE_SECONDS = 5.0
 """Time after `movetime` or the clock until an engine that does not answer counts as hung."""

@@ -116,7 +116,7 @@ class GtpConnection:
 
     async def quit(self) -> None:
         await self.command("quit")
-        await self._process.end_of_output()
+        await self._process.ended()
 
     def kill(self) -> None:
         self._process.kill()

@@ -13,21 +13,34 @@ LONGEST_LINE = 1 << 20
 """Bytes."""
 
 
+class _Streams(SubprocessStreamProtocol):
+    """Knows when the process has ended."""
+
+    def __init__(self, limit: int, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit, loop)
+        self.ended = asyncio.Event()
+
+    def process_exited(self) -> None:
+        super().process_exited()
+        self.ended.set()
+
+
 class LineProcess:
     """Lines to and from a process. `kill` it when done."""
 
-    def __init__(self, transport: asyncio.SubprocessTransport, streams: SubprocessStreamProtocol) -> None:
+    def __init__(self, transport: asyncio.SubprocessTransport, streams: _Streams) -> None:
         assert streams.stdin is not None, "started with pipes"
         assert streams.stdout is not None, "started with pipes"
         self._transport = transport
         self._input, self._output = streams.stdin, streams.stdout
+        self._ended = streams.ended
 
     @classmethod
     async def start(cls, command: Sequence[str]) -> LineProcess:
         """OSError if it cannot be run."""
         loop = asyncio.get_running_loop()
         transport, streams = await loop.subprocess_exec(
-            lambda: SubprocessStreamProtocol(LONGEST_LINE, loop), *command, stderr=DEVNULL
+            lambda: _Streams(LONGEST_LINE, loop), *command, stderr=DEVNULL
         )
         return cls(transport, streams)
 
@@ -46,10 +59,11 @@ class LineProcess:
             raise EngineError("the engine has ended: its process died")
         return read.decode(errors="replace").rstrip("\r\n")
 
-    async def end_of_output(self) -> None:
-        """Until the process closes its output, as it does when it ends."""
+    async def ended(self) -> None:
+        """Until the process has ended. What it still says is dropped."""
         while await self._output.read(LONGEST_LINE):
             pass
+        await self._ended.wait()
 
     def kill(self) -> None:
         """End the process at once, if it has not ended."""

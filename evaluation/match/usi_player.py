@@ -70,7 +70,7 @@ class UsiConnection:
 
     async def quit(self) -> None:
         await self._process.send("quit")
-        await self._process.end_of_output()
+        await self._process.ended()
 
     def kill(self) -> None:
         self._process.kill()
