@@ -83,6 +83,7 @@ class Launcher:
         """Figures have come."""
         self._ready_for_clients = asyncio.Event()
         self._no_workers = asyncio.Event()
+        self._is_ending = False
 
     async def main(self, stop: Stop) -> None:
         """Run until the time is over or a signal comes; then end what plays, the trainer, the server."""
@@ -101,6 +102,10 @@ class Launcher:
                 watcher = group.create_task(self._watch(view))
                 await self._time_over(stop)
                 at_end = dict(self.figures)
+                self._is_ending = True
+                view.note(
+                    f"{datetime.now():%H:%M:%S} ending: the last games are stored, the last weights written"
+                )
                 await self._end(parts, watcher)
             for key in ("evals_per_s", "mean_batch"):
                 self.figures[key] = at_end.get(key, 0.0)
@@ -148,7 +153,8 @@ class Launcher:
         def on_message(message: AnyMessage, frames: list[memoryview]) -> None:
             if isinstance(message, Status) and not frames:
                 self._take(message.figures)
-                for text in milestones.lines(self.figures):
+                # At the end the parts leave one after the other, which is nothing to be told of.
+                for text in [] if self._is_ending else milestones.lines(self.figures):
                     view.note(f"{datetime.now():%H:%M:%S} {text}")
                 view.update(self.figures, time.monotonic())
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from commands.azrun_config import RunConfig, run_name
+from commands.azrun_config import RunConfig
 from runtime.extras import EXTRAS, is_installed
 from runtime.finding import RUNS
 from runtime.runs import RunFolder
@@ -50,7 +50,7 @@ def ending(settings: RunConfig, folder: RunFolder) -> list[str]:
     rows = [
         (f"{azplay()} {name} {run}{ARGUMENTS.get(name, '')}", why) for name, why in SHOWN if _is_usable(name)
     ]
-    rows.append((_again(settings), "go on with it"))
+    rows.append((_again(), "go on with it"))
     width = max(len(command) for command, _ in rows)
     return [
         f"The run {folder.name} is in {folder.path}. Next:",
@@ -80,8 +80,6 @@ def _run(settings: RunConfig, folder: RunFolder) -> str:
     return folder.name if settings.runs == RUNS else shlex.quote(str(folder.path))
 
 
-def _again(settings: RunConfig) -> str:
-    words = [_command("azrun"), "--game", settings.game, "--run", run_name(settings)]
-    if settings.runs != RUNS:
-        words += ["--runs", shlex.quote(str(settings.runs))]
-    return " ".join(words)
+def _again() -> str:
+    """The command that was given: it goes on with the same run."""
+    return f"{_command('azrun')} {shlex.join(sys.argv[1:])}".rstrip()

@@ -70,6 +70,7 @@ def test_the_end_names_commands_with_the_paths_of_this_run(
 ) -> None:
     """Those of azplay exist, and they take the run as it is written."""
     monkeypatch.setattr(next_steps.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/azrun", "--run", "chess-1", "--runs", str(runs)])
     settings = RunConfig(run="chess-1", runs=runs)
     first, *lines = next_steps.ending(settings, RunFolder(runs, "chess-1"))
     assert f"is in {runs}/chess-1" in first
@@ -77,8 +78,7 @@ def test_the_end_names_commands_with_the_paths_of_this_run(
     for program, command, run, *_ in looking:
         assert (program, run) == ("azplay", said)
         assert command in COMMANDS
-    assert again[:5] == ["azrun", "--game", "chess", "--run", "chess-1"]
-    assert ("--runs" in again) == (runs != Path("runs"))
+    assert again == ["azrun", "--run", "chess-1", "--runs", str(runs)]
 
 
 def test_azplay_is_named_by_its_path_where_the_shell_would_not_find_it(
