@@ -71,7 +71,7 @@ def test_a_network_is_named_once(runs: Path) -> None:
         one_network("chess-tiny", Path("x"), runs)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("azplay ")])
 def test_a_command_that_takes_a_run_or_a_network_takes_the_folder_of_all_runs(command: str) -> None:
     """So that a name is enough in each of them."""
     module, name = COMMANDS[command]
