@@ -24,6 +24,8 @@ from doc_commands import PAGES, ROOT, Shown, shown, titled
 RUN = "tic_tac_toe-tiny"
 MODULES = {"azplay": "commands.azplay", "azrun": "commands.azrun"}
 DOCS = ROOT / "docs"
+SERVERS = ("web",)
+"""They serve until they are stopped; tests/web has them."""
 SECONDS = 240
 """For one command, on a busy machine."""
 
@@ -89,14 +91,14 @@ def _run(text: str, folder: Path) -> str:
         text = re.sub(rf"(^|\s){program} ", rf"\1{shlex.quote(sys.executable)} -m {module} ", text)
     ended = subprocess.run(
         text, shell=True, cwd=folder, env=_environment(), capture_output=True, text=True,
-        timeout=SECONDS, check=False,
+        timeout=SECONDS, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert ended.returncode == 0, f"{text}\n{ended.stdout}{ended.stderr}"
     return ended.stdout
 
 
 def _of_the_run(one: Shown) -> bool:
-    return RUN in one.text and one.words[0] == "azplay"
+    return RUN in one.text and one.words[0] == "azplay" and one.words[1] not in SERVERS
 
 
 def _shortened(text: str) -> str:
