@@ -1,7 +1,7 @@
 """Exit codes, and the one exception that ends a process with a clear message instead of a traceback.
 
 The codes follow sysexits, so that a supervisor can tell what is worth retrying (systemd:
-`RestartPreventExitStatus=2 76 77 78`).
+`RestartPreventExitStatus=2 65 76 77 78`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Exit(IntEnum):
     """What an exit status means."""
 
     OK = 0
-    FOUND = 3
-    """The command did its work, and what it looked at is not well: a fault (doctor), an alert (status)."""
     USAGE = 2
     """Wrong flags."""
+    FOUND = 3
+    """The command did its work, and what it looked at is not well: a fault (doctor), an alert (status)."""
     BAD_DATA = 65
     """A file or run folder is not what it should be."""
     UNREACHABLE = 69
