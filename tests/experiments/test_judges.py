@@ -143,7 +143,11 @@ def test_a_game_without_a_recipe_is_judged_all_the_same(
     )
 
 
-@pytest.mark.parametrize("name", recipes.names())
+PUBLISHED = [name for name in recipes.names() if (RESULTS / name).exists()]
+"""A new recipe has no results until it has been run."""
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_targets_are_those_that_the_published_results_were_held_to(name: str) -> None:
     """Figures keep their names, so that results of any age can be compared."""
     page = RESULTS / name / "seed-1.json"
