@@ -18,6 +18,8 @@ class Milestones:
         """Whether games were there already; so for steps."""
         self._steps = False
         self._version: int | None = None
+        self._goes_on = False
+        """Whether the run had weights when it was started: its first games and steps are not news then."""
         self._has_trainer = False
         self._alerts: tuple[str, ...] = ()
 
@@ -25,6 +27,8 @@ class Milestones:
         """What is new in `figures`, in the order in which it happens."""
         trainer: Figures = figures.get("trainer") or {}
         sessions: Figures = figures.get("sessions") or {}
+        if self._version is None:
+            self._goes_on = bool(figures.get("weights_version"))
         return [
             *self._playing(sessions),
             *self._trainer(sessions, trainer),
@@ -55,6 +59,8 @@ class Milestones:
         if self._games or not games:
             return []
         self._games = True
+        if self._goes_on:
+            return [f"{games:,} games are stored from before"]
         return [f"the first games are finished and stored: {games:,}"]
 
     def _first_steps(self, trainer: Figures) -> list[str]:
@@ -62,6 +68,8 @@ class Milestones:
         if self._steps or not step:
             return []
         self._steps = True
+        if self._goes_on:
+            return [f"training goes on from step {step:,}"]
         return [f"training has begun: step {step:,}"]
 
     def _weights(self, figures: Figures, trainer: Figures) -> list[str]:

@@ -281,7 +281,10 @@ class Front:
             self.store.forget(info)
         elif not self.pool.working and self._trouble.empty():
             what = f"the run's current weights cannot be used: {reason}"
-            to_do = f"delete {self.store.about} to begin with other weights (--weights, or untrained ones)"
+            to_do = (
+                "if the rules or the board of the game have changed, begin a new run (--run NAME); else "
+                f"delete {self.store.about} to begin with other weights (--weights, or untrained ones)"
+            )
             self._trouble.put_nowait(Fatal(f"{what}; {to_do}", Exit.BAD_DATA))
 
     # ---- timers -----------------------------------------------------------------------------

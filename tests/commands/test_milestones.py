@@ -51,7 +51,12 @@ def test_an_alert_is_told_once_although_its_figures_change() -> None:
 
 
 def test_a_run_that_goes_on_is_told_from_a_new_one() -> None:
-    assert Milestones().lines({"weights_version": 7}) == ["goes on with weights 7"]
+    told = Milestones()
+    assert told.lines({"weights_version": 7}) == ["goes on with weights 7"]
+    assert told.lines({"weights_version": 7, "trainer": {"games": 1200, "step": 50}}) == [
+        "1,200 games are stored from before",
+        "training goes on from step 50",
+    ]
 
 
 def test_the_beginning_names_the_folder_and_what_comes(tmp_path: Path) -> None:

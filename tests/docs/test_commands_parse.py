@@ -15,7 +15,7 @@ from commands.settings_page import settings_page
 OF_OTHERS = {
     *("--hypothesis-profile", "--hypothesis-seed", "--strict", "--quiet"),  # pytest, mypy, mkdocs
     *("--mode", "--positional-superko", "--allow-suicide"),  # gnugo
-    *("--no-compile", "--editable"),  # pip
+    *("--no-compile", "--editable", "--find-links"),  # pip
 }
 PLACEHOLDERS = ("NAME", "GAME", "RUN", "-hex")
 """Hex is the game that the tutorial adds."""
