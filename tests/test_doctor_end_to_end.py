@@ -128,7 +128,7 @@ def test_status_of_a_folder_tells_what_its_trainer_left_and_alerts(tmp_path: Pat
     assert (code, said["alerts"], said["figures"]["trainer"]["games"]) == (Exit.OK, [], 9)
     code, _, errors = call("azplay", "status", str(tmp_path), "--json")
     assert code == Exit.BAD_DATA
-    assert "is not a run folder" in errors
+    assert "there is no run" in errors
 
 
 def test_every_check_is_on_the_page() -> None:

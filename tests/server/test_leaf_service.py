@@ -56,6 +56,10 @@ class VirtualDevice:
     def refuse(self, peer: bytes, *_: object, **__: object) -> None:
         self.idle.append(self.sessions[peer])
 
+    def index_of(self, _peer: bytes) -> int:
+        """There is one evaluator."""
+        return 0
+
     def ask(self, rng: np.random.Generator) -> None:
         """All clients that wait for nothing ask for a leaf."""
         for _ in range(len(self.idle)):
