@@ -16,7 +16,7 @@ from client.child_lines import FigureLines, LastWords
 from client.config import ClientConfig
 from client.metrics import WorkersFigures, watched
 from client.plan import Plan, default_spool, make_plan
-from runtime import aio, config, logs
+from runtime import aio, config, logs, ports
 from runtime.exits import Exit, Fatal, guarded
 from runtime.monitor.monitor import Monitor
 from runtime.ports import parse_address
@@ -100,6 +100,7 @@ def _main(argv: Sequence[str] | None) -> int:
         description="Plays AlphaZero self-play games for an azserver and sends it the finished ones. "
         "`azclient doctor HOST` checks machine, way and server.",
     )
+    config.check_ranges(settings, metrics_port=ports.NUMBERS)
     address = parse_address(settings.server)
     spool = settings.spool or default_spool(address)
     plan = make_plan(settings, address, spool)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from games import GAME_NAMES, get_game
 from games.names import DEFAULT_GAME
+from runtime import ports
+from runtime.config import check_ranges
 from runtime.exits import Exit, Fatal
 from runtime.processes import python_module
 from runtime.runs import RunFolder
@@ -119,6 +121,7 @@ def check(settings: RunConfig) -> None:
             get_game(settings.game)
     except ValueError as error:
         raise Fatal(f"--game: {error}", Exit.CONFIG) from None
+    check_ranges(settings, web=ports.NUMBERS)
     if settings.minutes < 0:
         raise Fatal(f"--minutes must be 0 or more, not {settings.minutes}", Exit.CONFIG)
     folder = RunFolder(settings.runs, run_name(settings))

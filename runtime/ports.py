@@ -14,6 +14,8 @@ DEFAULT_PORT = 5600
 PORTS = 2
 """Ports in a row that azserver takes."""
 LAST_BASE = 65_533
+NUMBERS = (0, 65_535)
+"""First and last port number, for `runtime.config.check_ranges`."""
 ANYWHERE = ("0.0.0.0", "::", "*")
 """Addresses to listen on that nobody can dial."""
 

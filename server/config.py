@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from games.names import DEFAULT_GAME
+from games.names import DEFAULT_GAME, parts_of
 from net.architectures.registry import check_name
 from protocol.settings import MOVED as MOVED_SELF_PLAY
 from protocol.settings import SelfPlaySettings
+from runtime import ports
+from runtime.config import check_ranges
 from runtime.exits import Exit, Fatal
 
 EXAMPLES = (
@@ -93,8 +95,10 @@ class ServerConfig:
 
     def check(self) -> ServerConfig:
         """The same settings, or Fatal(CONFIG) naming the one that is wrong."""
-        try:
-            check_name(self.net)
-        except ValueError as error:
-            raise Fatal(f"--net: {error}", Exit.CONFIG) from None
+        for flag, check, value in (("--net", check_name, self.net), ("--game", parts_of, self.game)):
+            try:
+                check(value)
+            except ValueError as error:
+                raise Fatal(f"{flag}: {error}", Exit.CONFIG) from None
+        check_ranges(self, metrics_port=ports.NUMBERS, web=ports.NUMBERS)
         return self

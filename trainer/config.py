@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from net.architectures.registry import check_name
+from runtime import ports
 from runtime.exits import Exit, Fatal
 from runtime.ports import Address, parse_address
 
@@ -203,6 +204,7 @@ class TrainerConfig:
 
 
 _RANGES = {
+    "metrics_port": ports.NUMBERS,
     **dict.fromkeys(("window.positions", "window.growth_min"), (1, math.inf)),
     **dict.fromkeys(("publishing.steps", "publishing.keep_checkpoints"), (1, math.inf)),
     **dict.fromkeys(("optimizer.batch", "optimizer.lr", "optimizer.cosine_steps"), (0, math.inf)),

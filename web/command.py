@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
+from runtime import ports
 from runtime.config import check_ranges, load
 from runtime.exits import Exit, Fatal, guarded
 from runtime.extras import require
@@ -53,7 +54,7 @@ class WebConfig:
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(WebConfig, command="azplay web", examples=EXAMPLES)
-    check_ranges(config, port=(0, 65_535), threads=(1, math.inf))
+    check_ranges(config, port=ports.NUMBERS, threads=(1, math.inf))
     runs, page = folder_of(config.runs)
     require("web", "azplay web")
     from runtime import aio
