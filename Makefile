@@ -50,8 +50,9 @@ check: $(INSTALLED) docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The documentation as a site in build/docs; any link that leads nowhere is an error.
+# The documentation as a site in build/docs, with settings.md and decisions/index.md written anew; any link that leads nowhere is an error.
 docs: $(INSTALLED)
+	$(BIN)/python -m commands.generated_pages
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo 'build/docs/index.html; with search: $(BIN)/python -m http.server --directory build/docs'
 

@@ -1,7 +1,7 @@
 """`python -m commands.settings_page`: every setting of every command, as one Markdown page.
 
 All of it comes from the dataclasses that the commands read: names, types, defaults, and the docstrings below
-the fields. The documentation's build (docs/_site/hooks.py) makes the page anew each time.
+the fields. `commands.generated_pages` writes it to docs/settings.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ COMMANDS = {
 
 INTRODUCTION = """# Settings
 
-This page is made from the code each time the site is built. `COMMAND --help` shows the same.
+This page is made from the code (`make docs`); do not edit it. `COMMAND --help` shows the same.
 
 A command takes its settings from four places; the last one that names a setting wins:
 

@@ -1,0 +1,30 @@
+"""Pages made from the code are committed and up to date; links between pages work in a clone, too."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from commands.generated_pages import generated_pages
+
+ROOT = Path(__file__).resolve().parents[2]
+LINK = re.compile(r"\]\(([^)#\s]+)[^)\s]*\)")
+
+
+@pytest.mark.parametrize("page", ["settings.md", "decisions/index.md"])
+def test_a_generated_page_is_committed_as_the_code_makes_it(page: str) -> None:
+    path = ROOT / "docs" / page
+    made = generated_pages(ROOT / "docs")[path]
+    assert path.read_text(encoding="utf-8") == made, f"docs/{page} is out of date: run `make docs`, commit it"
+
+
+def test_every_link_to_a_file_finds_it_in_a_clone() -> None:
+    """On GitHub and in an editor, where no site was built."""
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/**/*.md")]
+    links = [(page, link) for page in pages for link in LINK.findall(page.read_text(encoding="utf-8"))]
+    local = [(page, link) for page, link in links if "://" not in link and not link.startswith("mailto:")]
+    assert len(local) > 100
+    missing = [f"{page.name}: {link}" for page, link in local if not (page.parent / link).exists()]
+    assert missing == []
