@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from diagnostics.advice import told
+
 Figures = Mapping[str, Any]
 """Keys as in docs/protocol.md; any may be missing."""
 
@@ -92,7 +94,7 @@ class Milestones:
         before, self._alerts = self._alerts, alerts
         # The text of an alert has figures in it that change; the first words say what it is about.
         known = {_about(text) for text in before}
-        return [f"ALERT {text}" for text in alerts if _about(text) not in known]
+        return [f"ALERT {told(text)}" for text in alerts if _about(text) not in known]
 
 
 def _about(alert: str) -> str:

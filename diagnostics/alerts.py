@@ -1,4 +1,4 @@
-"""Signs that a run does not learn: what was seen, the probable cause, and what to change.
+"""Signs that a run does not learn, and what was seen of each (what to do: `diagnostics.advice`).
 
 Pure. The trainer calls it while it trains, `azplay report` afterwards. The limits come from projects that
 went wrong and wrote about it (docs/report.md).
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from diagnostics.advice import ADVICE, told
 from diagnostics.stretches import Stretch
 from games.spec import PLY_CAP, Game
 
@@ -42,77 +43,6 @@ HELD_OUT_GAP = 0.20
 NO_EFFECT = 0.05
 """KL of visits and priors, nats, below which a search teaches the network nothing new."""
 
-NAMES = (
-    *("draw collapse", "value says draw", "search without effect", "repetitions", "short draws"),
-    *("games cut off", "values too sure", "old weights", "memorising"),
-)
-"""Of all alerts."""
-
-
-@dataclass(frozen=True)
-class Advice:
-    """What an alert of some name means."""
-
-    cause: str
-    """The likely one."""
-    change: str
-    """What to do about it."""
-
-
-ADVICE = {
-    "draw collapse": Advice(
-        "the network learns that everything is drawn, so nobody tries to win; it seldom recovers by itself",
-        "first look for a bug in values or rules; then fewer steps a game (--samples.per-position), "
-        "--self-play.search.fpu reduction, a longer --self-play.moves.temperature-plies, a lower "
-        "--optimizer.lr; do not raise the simulations before less than 70 % are draws; or go back to a "
-        "checkpoint from before it",
-    ),
-    "value says draw": Advice(
-        "calling every position a draw is nearly always right, so results teach little",
-        "more decisive games first: varied openings (--self-play.opening.random-share), "
-        "--loss.capped-value-weight 0.1, a share of won endgames (--self-play.start.generator)",
-    ),
-    "search without effect": Advice(
-        "too few simulations for so many moves, or unvisited moves count as lost, so the search follows the "
-        "network, and the network learns what it knows already",
-        "more --self-play.search.simulations or --self-play.search.selection gumbel; "
-        "--self-play.search.fpu reduction (an absolute one must fit values in -1..1); more "
-        "--self-play.noise.root-noise",
-    ),
-    "repetitions": Advice(
-        "neither side makes progress, and moving to and fro looks as good as anything else",
-        "a longer --self-play.moves.temperature-plies, more --self-play.noise.root-noise",
-    ),
-    "short draws": Advice(
-        "games end as draws before anything has happened",
-        "as for draw collapse; many different openings help most",
-    ),
-    "games cut off": Advice(
-        "won positions are not converted; each such game labels very many positions as draws",
-        "--loss.capped-value-weight 0.1 (trainer), so that they say little about values; a smaller "
-        "--self-play.max-plies while the network is weak, so that they fill less of the window",
-    ),
-    "values too sure": Advice(
-        "the value head has memorised results: too many steps on too few games, or too high a rate",
-        "a smaller --samples.per-position, a larger --window.positions, a lower --optimizer.lr",
-    ),
-    "old weights": Advice(
-        "players do not get new weights, or weights come faster than games end",
-        "look for refused or undelivered weights in the logs of server and clients; else a larger "
-        "--publishing.steps",
-    ),
-    "memorising": Advice(
-        "the network has memorised the games in the window; new games will surprise it",
-        "a smaller --samples.per-position (1 to 2), a larger --window.positions, or a smaller network",
-    ),
-}
-"""By the name of the alert."""
-
-
-def advice_on(name: str) -> Advice | None:
-    """Advice on the alert called `name`; None for a name of another version."""
-    return ADVICE.get(name)
-
 
 @dataclass(frozen=True)
 class Alert:
@@ -123,6 +53,10 @@ class Alert:
     """With numbers."""
 
     @property
+    def first(self) -> str:
+        return ADVICE[self.name].first
+
+    @property
     def cause(self) -> str:
         return ADVICE[self.name].cause
 
@@ -131,7 +65,7 @@ class Alert:
         return ADVICE[self.name].change
 
     def __post_init__(self) -> None:
-        assert self.name in NAMES, self.name
+        assert self.name in ADVICE, self.name
 
     @property
     def short(self) -> str:
@@ -139,7 +73,7 @@ class Alert:
         return f"{self.name}: {self.seen}"
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.seen}. Likely: {self.cause}. To change: {self.change}."
+        return told(self.short)
 
 
 @dataclass(frozen=True)

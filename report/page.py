@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from diagnostics.advice import link_to
 from diagnostics.alerts import Alert
 from report.boards import Shown
 from report.collecting import Report
@@ -58,10 +59,12 @@ def page(report: Report) -> str:
 
 def _alerts(alerts: Sequence[Alert]) -> str:
     if not alerts:
-        return '<p class="well">None. All alerts are described in docs/report.md.</p>'
+        return '<p class="well">None. docs/troubleshooting.md describes all alerts.</p>'
     return "\n".join(
         f'<div class="alert"><h3>{escape(one.name)}</h3>{escape(one.seen)}.<br>'
-        f"<b>Likely:</b> {escape(one.cause)}.<br><b>To change:</b> {escape(one.change)}.</div>"
+        f"<b>What to do:</b> {escape(one.first)}.<br>"
+        f"<b>Likely cause:</b> {escape(one.cause)}.<br><b>What else to change:</b> {escape(one.change)}. "
+        f"<b>More:</b> {escape(link_to(one.name))}.</div>"
         for one in alerts
     )
 

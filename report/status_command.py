@@ -12,6 +12,7 @@ from typing import Any
 
 from tyro.conf import Positional
 
+from diagnostics.advice import told
 from diagnostics.doctor.finding import Level
 from diagnostics.doctor.service import figure_findings, service_findings
 from runtime.config import load
@@ -151,13 +152,14 @@ def as_text(status: RunStatus) -> str:
     """A table."""
     state = "live" if status.live else "as its trainer left it: no azserver works on it here"
     head = [("run", f"{status.figures.get('run')} ({status.figures.get('game')}), {state}")]
-    shown = [row for row in rows(status.figures) if status.live or _is_known(*row)]
-    return aligned([*head, *shown, *(("FAULT", fault) for fault in status.faults)], left=2)
+    shown = [row for row in rows(status.figures) if row[0] != "alert" and (status.live or _is_known(row[1]))]
+    table = aligned([*head, *shown, *(("FAULT", fault) for fault in status.faults)], left=2)
+    return "\n".join([table, *(f"ALERT {told(alert)}" for alert in status.alerts)])
 
 
-def _is_known(name: str, text: str) -> bool:
+def _is_known(text: str) -> bool:
     """Whether a row tells anything of a run that is not live."""
-    return name == "alert" or any(char.isdigit() for char in text)
+    return any(char.isdigit() for char in text)
 
 
 def as_json(status: RunStatus) -> str:

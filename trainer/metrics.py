@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from diagnostics.alerts import NAMES as ALERTS
+from diagnostics.advice import ADVICE
 from runtime.monitor.metric import Metric
 from runtime.monitor.monitor import Watched
 from trainer.figures import Figures
@@ -71,7 +71,7 @@ def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Wat
             "commits": figures.commits,
             "is_waiting": bool(usual["waiting_for"]),
             "is_connected": is_connected(),
-            "by_alert": {name: name in names for name in ALERTS},
+            "by_alert": {name: name in names for name in ADVICE},
         }
 
     def not_ready() -> str:

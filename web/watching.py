@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from diagnostics.alerts import advice_on
+from diagnostics.advice import advice_on
 from runtime.runs import RunFolder
 from runtime.view import rows as as_rows
 from web.asking import ServerFigures

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from diagnostics.advice import advice_on, link_to
 from diagnostics.doctor.finding import Finding, fault, ok, warning
 from protocol.errors import Code
 from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
@@ -86,8 +87,13 @@ def figure_findings(figures: Mapping[str, Any]) -> list[Finding]:
         todo = "its log has a traceback for each kind; please report them"
         findings.append(warning("faults", f"azserver met {faults} faults of its own", todo))
     alerts = (figures.get("trainer") or {}).get("alerts") or ()
-    todo = "the trainer's log and azplay report name the likely cause and what to change"
-    return findings + [warning("learning", str(alert), todo) for alert in alerts]
+    return findings + [_alert(str(text)) for text in alerts]
+
+
+def _alert(text: str) -> Finding:
+    advice = advice_on(name := text.partition(":")[0])
+    todo = f"{advice.first}; more: {link_to(name)}" if advice else f"look for {name!r} in the trainer's log"
+    return warning("learning", text, todo)
 
 
 def _port(port: PortFacts) -> Finding:

@@ -94,3 +94,12 @@ def test_azplay_is_named_by_its_path_where_the_shell_would_not_find_it(
     assert next_steps.azplay() == "azplay"
     (tmp_path / "azplay").touch(mode=0o755)
     assert next_steps.azplay() == str(tmp_path / "azplay")
+
+
+def test_an_alert_says_what_to_do_and_where_to_read_on() -> None:
+    told = Milestones()
+    (line,) = told.lines({"trainer": {"alerts": ["repetitions: 40%"]}})
+    assert line == (
+        "ALERT repetitions: 40%. What to do: double --self-play.moves.temperature-plies of azserver. "
+        "More: docs/troubleshooting.md#repetitions"
+    )

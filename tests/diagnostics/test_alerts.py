@@ -55,7 +55,7 @@ def test_an_alert_says_what_was_seen_and_what_to_change() -> None:
         "draw collapse: 70%, 80%, 90% draws in the last 3 stretches (least so far 10%; limit 60%)"
     )
     assert str(alert).startswith(alert.short)
-    assert "--samples.per-position" in alert.change
+    assert "What to do: halve --samples.per-position of the trainer. More: docs/" in str(alert)
 
 
 def test_untrained_games_and_few_games_say_nothing() -> None:

@@ -47,7 +47,7 @@ def test_a_collapse_is_told_once_and_its_end_too(caplog: pytest.LogCaptureFixtur
     assert watch.alerts(FIGURES) == []
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == 2
-    assert "To change: " in told[0]
+    assert "What to do: " in told[0]
     assert told[1] == "alert over: draw collapse"
 
 

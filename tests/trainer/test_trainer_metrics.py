@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-from diagnostics.alerts import NAMES
+from diagnostics.advice import ADVICE
 from runtime.monitor.exposition import families
 from store.sqlite import Totals
 from trainer.figures import Figures
@@ -25,9 +25,9 @@ def samples(figures: Figures, *, is_connected: bool = True) -> dict[str, float]:
 
 def test_every_alert_is_a_metric_which_is_on_while_the_alert_is() -> None:
     figures = Figures(0.0)
-    assert {name: samples(figures)[f"az_alert {name}"] for name in NAMES} == dict.fromkeys(NAMES, 0.0)
+    assert {name: samples(figures)[f"az_alert {name}"] for name in ADVICE} == dict.fromkeys(ADVICE, 0.0)
     figures.alerts = ["memorising: value loss 0.9 -> 0.4", "old weights: 5 behind"]
-    on = {name for name in NAMES if samples(figures)[f"az_alert {name}"]}
+    on = {name for name in ADVICE if samples(figures)[f"az_alert {name}"]}
     assert on == {"memorising", "old weights"}
 
 

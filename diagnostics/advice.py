@@ -1,0 +1,99 @@
+"""What to do about each alert: the first thing to do, the likely cause, and what else to change.
+
+docs/troubleshooting.md has a heading for each alert, which `Advice` and the pages of a run link to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PAGE = "docs/troubleshooting.md"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """On one alert. Texts begin with a small letter and end without a full stop."""
+
+    first: str
+    """What to do next, in one short sentence."""
+    cause: str
+    """The likely one."""
+    change: str
+    """Everything to try, the most useful first."""
+
+
+ADVICE: Mapping[str, Advice] = {
+    "draw collapse": Advice(
+        "halve --samples.per-position of the trainer",
+        "the network learns that everything is drawn, so nobody tries to win; it seldom recovers by itself",
+        "first look for a bug in values or rules; then fewer steps a game (--samples.per-position), "
+        "--self-play.search.fpu reduction, a longer --self-play.moves.temperature-plies, a lower "
+        "--optimizer.lr; do not raise the simulations before less than 70 % are draws; or go back to a "
+        "checkpoint from before it",
+    ),
+    "value says draw": Advice(
+        "begin games from varied openings: --self-play.opening.random-share 0.3 of azserver",
+        "calling every position a draw is nearly always right, so results teach little",
+        "more decisive games first: varied openings (--self-play.opening.random-share), "
+        "--loss.capped-value-weight 0.1, a share of won endgames (--self-play.start.generator)",
+    ),
+    "search without effect": Advice(
+        "double --self-play.search.simulations of azserver",
+        "too few simulations for so many moves, or unvisited moves count as lost, so the search follows the "
+        "network, and the network learns what it knows already",
+        "more --self-play.search.simulations or --self-play.search.selection gumbel; "
+        "--self-play.search.fpu reduction (an absolute one must fit values in -1..1); more "
+        "--self-play.noise.root-noise",
+    ),
+    "repetitions": Advice(
+        "double --self-play.moves.temperature-plies of azserver",
+        "neither side makes progress, and moving to and fro looks as good as anything else",
+        "a longer --self-play.moves.temperature-plies, more --self-play.noise.root-noise",
+    ),
+    "short draws": Advice(
+        "begin games from varied openings: --self-play.opening.random-share 0.3 of azserver",
+        "games end as draws before anything has happened",
+        "as for draw collapse; many different openings help most",
+    ),
+    "games cut off": Advice(
+        "set --loss.capped-value-weight 0.1 of the trainer",
+        "won positions are not converted; each such game labels very many positions as draws",
+        "--loss.capped-value-weight 0.1 (trainer), so that they say little about values; a smaller "
+        "--self-play.max-plies while the network is weak, so that they fill less of the window",
+    ),
+    "values too sure": Advice(
+        "halve --samples.per-position of the trainer",
+        "the value head has memorised results: too many steps on too few games, or too high a rate",
+        "a smaller --samples.per-position, a larger --window.positions, a lower --optimizer.lr",
+    ),
+    "old weights": Advice(
+        "read the logs of azserver and the trainer for weights that were refused",
+        "players do not get new weights, or weights come faster than games end",
+        "look for refused or undelivered weights in the logs of server and clients; else a larger "
+        "--publishing.steps",
+    ),
+    "memorising": Advice(
+        "halve --samples.per-position of the trainer",
+        "the network has memorised the games in the window; new games will surprise it",
+        "a smaller --samples.per-position (1 to 2), a larger --window.positions, or a smaller network",
+    ),
+}
+"""By the name of the alert; all alerts there are."""
+
+
+def advice_on(name: str) -> Advice | None:
+    """Advice on the alert called `name`; None for a name of another version."""
+    return ADVICE.get(name)
+
+
+def link_to(name: str) -> str:
+    """Where the alert called `name` is explained: the page and its heading."""
+    return f"{PAGE}#{name.replace(' ', '-')}"
+
+
+def told(alert: str) -> str:
+    """An alert as the trainer sends it (`NAME: what was seen`), with what to do next and where to read on."""
+    name = alert.partition(":")[0]
+    advice = advice_on(name)
+    return alert if advice is None else f"{alert}. What to do: {advice.first}. More: {link_to(name)}"
