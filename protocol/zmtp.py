@@ -1,4 +1,6 @@
-"""The listening end of ZMTP 3.1 (NULL mechanism), as a pure object: bytes in, whole messages out.
+"""The listening end of ZMTP 3.1, as a pure object: bytes in, whole messages out.
+
+The mechanism is NULL here; `protocol.curve_incoming` puts CURVE around it.
 
 It keeps of an unfinished message what `Limits` allow and no more, and next to nothing of a peer that has no
 session yet. What a peer says of its own identity is not even read: whoever listens numbers the connections.
@@ -13,14 +15,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from protocol.keys import KeyOwner
 from protocol.messages import MAX_FRAME, MAX_HELLO
 
 MORE, LONG, COMMAND = 1, 2, 4
 """Bits of the first byte of a frame."""
 GREETING_SIZE = 64
 _SIGNATURE = b"\xff\0\0\0\0\0\0\0\x01\x7f"
-_MECHANISM = b"NULL".ljust(20, b"\0")
-GREETING = _SIGNATURE + b"\x03\x01" + _MECHANISM + bytes(32)
+NULL = b"NULL".ljust(20, b"\0")
+
+
+def greeting(mechanism: bytes, *, as_server: bool = False) -> bytes:
+    """The first 64 bytes either side says; `mechanism` has 20."""
+    return _SIGNATURE + b"\x03\x01" + mechanism + bytes((as_server,)) + bytes(31)
+
+
+GREETING = greeting(NULL)
 MAX_COMMAND = 1024
 """Bytes of a command; READY has about 50."""
 MAX_COMMANDS = 64
@@ -31,6 +41,11 @@ FRIENDS = (b"DEALER", b"REQ", b"ROUTER")
 
 class Broken(ValueError):
     """The peer does not keep to ZMTP or to the limits. The connection is of no more use."""
+
+    def __init__(self, reason: str, answer: bytes = b"") -> None:
+        """`answer`: bytes to send before the connection ends."""
+        super().__init__(reason)
+        self.answer = answer
 
 
 @dataclass(frozen=True)
@@ -56,7 +71,8 @@ def command(name: bytes, body: bytes = b"") -> bytes:
     return frame_header(len(content), more=False, command=True) + content
 
 
-READY = command(b"READY", b"\x0bSocket-Type\x00\x00\x00\x06ROUTER\x08Identity\x00\x00\x00\x00")
+READY_PROPERTIES = b"\x0bSocket-Type\x00\x00\x00\x06ROUTER\x08Identity\x00\x00\x00\x00"
+READY = command(b"READY", READY_PROPERTIES)
 
 PING = command(b"PING", b"\0\0")
 """Without a time to live: the peer need not watch us for our sake."""
@@ -65,6 +81,12 @@ PING = command(b"PING", b"\0\0")
 class Incoming:
     """What one peer sends. Set `joined` as soon as it has a session: until then only frame 0 is kept."""
 
+    mechanism = NULL
+    opening = GREETING + READY
+    """What is said to the peer first."""
+    owner: KeyOwner | None = None
+    """Of the peer's key, where it needs one."""
+
     def __init__(self, limits: Limits) -> None:
         self.joined = False
         self.ready = False
@@ -72,7 +94,7 @@ class Incoming:
         self.answers_pings = False
         """It speaks ZMTP 3.1 or newer."""
         self.replies: list[bytes] = []
-        """Bytes to send to the peer (PONG); whoever sends them clears the list."""
+        """Bytes for the peer (PONG); `take_replies` gives them."""
         self.held = 0
         """Bytes kept of a message that is not complete."""
         self._limits = limits
@@ -91,6 +113,20 @@ class Incoming:
         """Its length, and how many of its bytes are kept, the first ones."""
         self._body = memoryview(b"")
         self._filled = 0
+
+    def take_replies(self) -> bytes:
+        """What there is to say to the peer now, outside of messages."""
+        said = b"".join(self.replies)
+        self.replies.clear()
+        return said
+
+    def wire(self, frames: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+        """A message to the peer, as the buffers to send."""
+        return wire(frames)
+
+    def ping(self) -> bytes:
+        """A question whether the peer is there."""
+        return PING
 
     def feed(self, data: bytes) -> Iterator[list[memoryview]]:
         """The messages that `data` completes, each as its frames. Raises Broken.
@@ -170,10 +206,14 @@ class Incoming:
     def _check_greeting(self, greeting: bytes) -> None:
         if greeting[0] != 0xFF or greeting[9] & 1 == 0 or greeting[10] < 3:
             raise Broken("it does not speak ZMTP 3")
-        if greeting[12:32] != _MECHANISM:
-            raise Broken(f"its mechanism is {greeting[12:32]!r}, expected NULL")
+        if greeting[12:32] != self.mechanism:
+            raise self._wrong_mechanism(greeting[12:32])
         self._greeted = True
         self._knows_ping = (greeting[10], greeting[11]) >= (3, 1)
+
+    def _wrong_mechanism(self, theirs: bytes) -> Broken:
+        """What to say to a peer with another one than `mechanism`."""
+        return Broken(f"its mechanism is {theirs!r}, expected NULL: this server uses no keys")
 
     def _check_command(self) -> None:
         if self._flags & MORE or self._left > MAX_COMMAND:
@@ -227,11 +267,19 @@ class Incoming:
             self.replies.append(command(b"PONG", body[2:18]))
 
     def _on_ready(self, body: bytes) -> None:
-        kind = _properties(body).get(b"socket-type", b"")
-        if kind not in FRIENDS:
-            raise Broken(f"its socket is {kind[:20]!r}, expected DEALER")
+        check_properties(body)
+        self._end_handshake()
+
+    def _end_handshake(self) -> None:
         self.ready = True
         self.answers_pings = self._knows_ping
+
+
+def check_properties(body: bytes) -> None:
+    """Raises Broken if they are not those of a socket that may dial a ROUTER."""
+    kind = _properties(body).get(b"socket-type", b"")
+    if kind not in FRIENDS:
+        raise Broken(f"its socket is {kind[:20]!r}, expected DEALER")
 
 
 def _properties(body: bytes) -> dict[bytes, bytes]:

@@ -14,14 +14,17 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
-from protocol.zmtp import GREETING, PING, READY, Broken, Limits, wire
+from protocol.curve import NotNow
+from protocol.keys import KeyOwner
+from protocol.zmtp import Broken, Incoming
 from runtime.door_connection import DoorConnection, Silence
+from runtime.door_limits import DoorLimits
+from runtime.door_lock import DoorLock
 from runtime.holdings import Holdings
 from runtime.listening import LOCAL, Listener
 from runtime.logs import Repeated
-from runtime.pacing import AddressPaces, Pace, PaceLimits
+from runtime.pacing import AddressPaces, Pace
 from runtime.strangers import Strangers
 
 log = logging.getLogger(__name__)
@@ -41,35 +44,6 @@ PRICED_BYTES = 64 * 1024
 """Bytes whose reading costs about as much as one message without work."""
 
 
-@dataclass(frozen=True)
-class DoorLimits:
-    """What peers may cost. The bounds hold whatever they send."""
-
-    incoming: Limits = field(default_factory=Limits)
-    unsent: int = 4 * 1024 * 1024 + 256 * 1024
-    """Bytes queued for one peer with a session, beside what the kernel holds: eight chunks of weights."""
-    unsent_stranger: int = 64 * 1024
-    """The same for a peer without."""
-    held: int = 256 * 1024 * 1024
-    """Bytes held for all peers together: unfinished messages and what they do not read."""
-    patience: float = 60.0
-    """Seconds without progress after which a peer for whom something is held is cut off."""
-    connections: int = 11_000
-    """At most. When there are so many, one without a session goes for a new one, or the new one does."""
-    strangers: int = 1000
-    """Connections without a session."""
-    stranger_patience: float = 60.0
-    """Seconds that one may have none: longer than the waits between two HELLOs."""
-    talk: PaceLimits = PaceLimits(rate=100.0, burst=200.0)
-    """Messages of one connection that bring no work (`Door.charge`)."""
-    talk_of_address: PaceLimits = PaceLimits(rate=200.0, burst=1000.0)
-    """The same of all connections from one address, and the connections themselves."""
-    ping_after: float = 5.0
-    """Seconds of silence after which a peer gets a PING: a host that vanished says nothing."""
-    ping_patience: float = 15.0
-    """Seconds that it has for the answer."""
-
-
 OnMessage = Callable[[bytes, list[memoryview]], None]
 OnGone = Callable[[bytes, str], None]
 
@@ -82,9 +56,14 @@ class Door:
         endpoints: Sequence[str],
         limits: DoorLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
+        lock: DoorLock | None = None,
     ) -> None:
-        """Listens at once (`tcp://` and `ipc://`). Raises Fatal(CONFIG) if an endpoint cannot be had."""
+        """Listens at once (`tcp://` and `ipc://`). Raises Fatal(CONFIG) if an endpoint cannot be had.
+
+        `lock`: whose keys are asked for, of all but this user's own processes; None: no keys.
+        """
         self._limits = limits or DoorLimits()
+        self._lock = lock
         self._clock = clock
         self._listener = Listener(endpoints, clock)
         self._numbers = itertools.count(1)
@@ -148,6 +127,20 @@ class Door:
         connection = self._connections.get(peer)
         return LOCAL if connection is None else connection.address
 
+    def owner(self, peer: bytes) -> KeyOwner | None:
+        """Whose key it has shown; None where it needs none."""
+        connection = self._connections.get(peer)
+        return None if connection is None else connection.incoming.owner
+
+    def revoke(self, tell: Callable[[bytes], None]) -> None:
+        """The allowed keys have changed: cut those whose key is allowed no more; `tell(peer)` before."""
+        lock = self._lock
+        for peer in [
+            one.peer for one in self._connections.values() if lock and lock.is_revoked(one.incoming)
+        ]:
+            tell(peer)
+            self._cut_soon(peer, "its key is not allowed any more")
+
     def charge(self, peer: bytes, size: int = 0, price: float = 1.0) -> None:
         """It sent a message of `size` bytes that brings no work and costs as much as `price` others. One that
         sends many of them is read more slowly, or cut; who shares its address and does the same, more slowly.
@@ -173,7 +166,7 @@ class Door:
         connection = self._connections.get(peer)
         if connection is None or connection.broken or not connection.incoming.ready:
             return False
-        return self._send(connection, wire(frames))
+        return self._send(connection, connection.incoming.wire(frames))
 
     # ---- out --------------------------------------------------------------------------------
 
@@ -219,7 +212,8 @@ class Door:
         if self._addresses.wait(address, now) > LONGEST_PAUSE:
             self._turn_away(sock, address)
             return False
-        pause = self._addresses.take(address, now, CONNECTION_PRICE)
+        lock = None if address == LOCAL else self._lock
+        pause = self._addresses.take(address, now, lock.price if lock else CONNECTION_PRICE)
         if len(self._connections) >= self._limits.connections:
             leaving = self._strangers.next_to_go()
             if leaving is None:
@@ -228,7 +222,9 @@ class Door:
             self._cut_soon(leaving, f"there are {self._limits.connections} connections")
         peer = next(self._numbers).to_bytes(8, "big")
         talk = Pace(self._limits.talk, now)
-        connection = DoorConnection(sock, peer, address, self._limits.incoming, talk, now)
+        limits = self._limits.incoming
+        incoming = lock.incoming(limits) if lock else Incoming(limits)
+        connection = DoorConnection(sock, peer, address, incoming, talk, now)
         self._connections[peer] = connection
         self._add_stranger(connection)
         if pause:
@@ -247,9 +243,9 @@ class Door:
         """Greet it, and read what it says from now on."""
         if connection.broken:
             return
-        connection.heard = self._clock()
+        connection.heard = connection.began = self._clock()
         self._in_loop.add_reader(connection.fd, self._on_readable, connection)
-        self._send(connection, [GREETING, READY])
+        self._send(connection, [connection.incoming.opening])
 
     def _on_readable(self, connection: DoorConnection) -> None:
         try:
@@ -286,7 +282,12 @@ class Door:
                 if handled == TURN or connection.pause:
                     break
         except Broken as error:
+            if error.answer:
+                self._send(connection, [error.answer])
             self._cut(connection, str(error))
+            return
+        except NotNow:
+            self._cut(connection, "nobody new is let in while the allowed keys cannot be read")
             return
         if handled == TURN or connection.pause:
             self._in_loop.remove_reader(connection.fd)
@@ -306,10 +307,8 @@ class Door:
             self._read(connection, messages, again=True)
 
     def _pong(self, connection: DoorConnection) -> None:
-        """Answer its PINGs, unless it does not read."""
-        replies = b"".join(connection.incoming.replies)
-        connection.incoming.replies.clear()
-        self._send(connection, [replies])
+        """Answer its handshake and its PINGs, unless it does not read."""
+        self._send(connection, [connection.incoming.take_replies()])
 
     # ---- ends -------------------------------------------------------------------------------
 
@@ -322,9 +321,11 @@ class Door:
         self._addresses.tidy(now)
         patience = self._limits.ping_patience
         for connection in self._connections.values():
+            if not connection.incoming.ready and now - connection.began >= self._limits.handshake_patience:
+                self._cut_soon(connection.peer, "it has not finished its handshake in time")
             match connection.silence(now, self._limits.ping_after, patience):
                 case Silence.PING:
-                    self._send(connection, [PING])
+                    self._send(connection, [connection.incoming.ping()])
                 case Silence.DEAD:
                     self._drop_soon(connection, f"nothing heard for {patience:g} s after a PING")
         self._timer = self._in_loop.call_later(TICK_SECONDS, self._tick)

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 
-from protocol.zmtp import Incoming, Limits
+from protocol.curve_incoming import CurveIncoming
+from protocol.zmtp import Incoming
 from runtime.listening import LOCAL
 from runtime.pacing import Pace
 
@@ -28,17 +29,23 @@ class DoorConnection:
     """One peer: its socket, what it is in the middle of sending, and what it has not read yet."""
 
     def __init__(
-        self, sock: socket.socket, peer: bytes, address: str, limits: Limits, talk: Pace, now: float
+        self,
+        sock: socket.socket,
+        peer: bytes,
+        address: str,
+        incoming: Incoming | CurveIncoming,
+        talk: Pace,
+        now: float,
     ) -> None:
         sock.setblocking(False)
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = peer
         self.address = address
-        self.incoming = Incoming(limits)
+        self.incoming = incoming
         self.unsent: deque[memoryview] = deque()
         self.unsent_size = 0
-        self.heard = self.pinged = now
+        self.heard = self.pinged = self.began = now
         self.talk = talk
         self.pause = 0.0
         """Seconds until more of it is read; set while one of its messages is handled."""

@@ -12,7 +12,7 @@ from runtime.exits import Exit, Fatal
 
 EXTRAS = {
     "train": (
-        *("apsw", "chess", "matplotlib", "rich", "safetensors"),
+        *("apsw", "chess", "matplotlib", "nacl", "rich", "safetensors"),
         *("sgfmill", "tensorboard", "torch", "zstandard"),
     ),
     "web": ("aiohttp",),

@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 import numpy as np
 import numpy.typing as npt
 import zmq
+from zmq.utils import z85
 
+from protocol.keys import DialKeys
 from protocol.messages import MAX_FRAME
 from runtime.exits import Exit, Fatal
 
@@ -26,6 +28,8 @@ LEAVES_LIMIT = 4 * 1024 * 1024
 BULK_LIMIT = MAX_FRAME
 """Largest frame on the bulk port, bytes: above the largest record, so that a longer one is answered
 (`too_long`). ZeroMQ cuts the connection without a word at whatever is larger than this."""
+BOX_OVERHEAD = 64
+"""Bytes by which CURVE makes a frame longer, and more."""
 DRAIN_BUDGET = 256
 """Messages read from one socket before other callbacks of the loop get their turn."""
 IN_PLACE_FROM = 32 * 1024
@@ -70,14 +74,25 @@ def raise_file_limit() -> int:
     return wanted
 
 
-def dealer(context: Context, endpoint: str, *, limit: int = LEAVES_LIMIT, hwm: int = 64) -> Socket:
+def dealer(
+    context: Context,
+    endpoint: str,
+    *,
+    limit: int = LEAVES_LIMIT,
+    hwm: int = 64,
+    keys: DialKeys | None = None,
+) -> Socket:
     """A DEALER that dials `endpoint` and dials again when the connection is lost.
 
     `limit`: largest frame taken, bytes. `hwm`: messages queued either way. Sending while there is no
-    connection fails at once (IMMEDIATE) instead of queueing.
+    connection fails at once (IMMEDIATE) instead of queueing. `keys`: of a server that asks for one.
     """
     socket = context.socket(zmq.DEALER)
-    set_common(socket, limit, hwm)
+    set_common(socket, limit if keys is None else limit + BOX_OVERHEAD, hwm)
+    if keys is not None:
+        socket.set(zmq.CURVE_SERVERKEY, z85.encode(keys.server))
+        socket.set(zmq.CURVE_PUBLICKEY, z85.encode(keys.own.public))
+        socket.set(zmq.CURVE_SECRETKEY, z85.encode(keys.own.secret))
     _set_reconnect(socket, endpoint)
     socket.set(zmq.IMMEDIATE, 1)
     return _connect(socket, endpoint)

@@ -30,7 +30,8 @@ from protocol.messages import (
 )
 from protocol.sessions import hello_first
 from protocol.zmtp import Limits
-from runtime.door import Door, DoorLimits
+from runtime.door import Door
+from runtime.door_limits import DoorLimits
 from server.evaluator_watch import EvaluatorWatch, WatchTimes
 from server.figures import Figures
 from server.weights import WeightsStore

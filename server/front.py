@@ -18,7 +18,8 @@ from protocol.credits import LEAST_GRANT, Credits
 from protocol.errors import Code
 from protocol.messages import GetStatus, Goodbye, Message, Status, WeightsInfo, Welcome
 from protocol.sessions import Session, SessionTable
-from runtime.door import Door, DoorLimits
+from runtime.door import Door
+from runtime.door_limits import DoorLimits
 from runtime.exits import Exit, Fatal
 from runtime.memory import give_back
 from runtime.sockets import raise_file_limit

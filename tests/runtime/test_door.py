@@ -13,9 +13,10 @@ import pytest
 from descriptors import no_descriptor_left
 from raw_zmtp import Cut, RawPeer, frame, unfinished_multipart
 
-from protocol.zmtp import GREETING, Limits, wire
-from runtime.door import Door, DoorLimits
+from protocol.zmtp import GREETING, Incoming, Limits, wire
+from runtime.door import Door
 from runtime.door_connection import DoorConnection, Silence
+from runtime.door_limits import DoorLimits
 from runtime.exits import Exit, Fatal
 from runtime.holdings import Holdings
 from runtime.pacing import Pace
@@ -243,7 +244,9 @@ def test_at_the_descriptor_limit_newcomers_wait_and_others_are_served(endpoint: 
 
 def test_a_peer_that_answers_no_ping_is_dead() -> None:
     ours, theirs = socket.socketpair()
-    connection = DoorConnection(ours, b"peer", "here", Limits(), Pace(DoorLimits().talk, 100.0), 100.0)
+    connection = DoorConnection(
+        ours, b"peer", "here", Incoming(Limits()), Pace(DoorLimits().talk, 100.0), 100.0
+    )
     list(connection.incoming.feed(GREETING + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03REQ"))
     assert connection.silence(104.0, 5.0, 15.0) is Silence.SHORT
     assert connection.silence(105.0, 5.0, 15.0) is Silence.PING

@@ -15,7 +15,7 @@ from runtime.exits import Exit, Fatal, guarded
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-IMPORTED_AS = {"pyzmq": "zmq"}
+IMPORTED_AS = {"pynacl": "nacl", "pyzmq": "zmq"}
 
 
 def packages(requirements: list[str]) -> set[str]:

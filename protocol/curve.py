@@ -1,0 +1,195 @@
+"""The server's side of CurveZMQ, pure: who may enter, and the boxes that messages travel in.
+
+The handshake has four commands. HELLO shows that the client knows the server's key, WELCOME brings the
+server's short-term key S', INITIATE proves the client's long-term key C, READY ends it. Messages are boxed
+with the short-term keys alone, so that a long-term key that is lost later opens no recorded session.
+Between HELLO and INITIATE the server keeps one random key, which opens the cookie that the client gives back.
+It is of this connection: an INITIATE that somebody has recorded is of no use on another one.
+Source: https://rfc.zeromq.org/spec/26/ (CurveZMQ); the flags in MESSAGE are those of libzmq 4.3.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import Enum
+
+from nacl.bindings import (
+    crypto_box_beforenm,
+    crypto_box_easy_afternm,
+    crypto_box_open_easy_afternm,
+    crypto_scalarmult_base,
+    crypto_secretbox_easy,
+    crypto_secretbox_open_easy,
+)
+from nacl.exceptions import CryptoError
+
+from protocol.keys import KEY_BYTES, KeyOwner, KeyPair
+from protocol.zmtp import READY_PROPERTIES, Broken, check_properties, command
+
+HELLO_SIZE, COOKIE_SIZE = 200, 96
+"""Bytes of HELLO with its name, and of the cookie. HELLO is padded, so that WELCOME (168) is shorter."""
+VOUCH_SIZE = 80
+_HELLO_BEGIN = b"\1\0" + bytes(72)
+"""Version and padding."""
+SHORT_NONCE, LONG_NONCE, MAC = 8, 16, 16
+MESSAGE = b"\x07MESSAGE"
+BOX_OVERHEAD = len(MESSAGE) + SHORT_NONCE + MAC + 1
+"""Bytes by which a frame grows: name, nonce, authenticator, flags."""
+MORE, COMMAND = 1, 2
+"""Bits of the flags inside a box."""
+
+UNKNOWN_KEY = "400"
+"""Reason in ERROR: the client's key is not allowed. ZAP's code, which libzmq's monitor reports."""
+WRONG_SERVER_KEY = "500"
+"""HELLO cannot be opened: it was made for the key of another server."""
+
+OwnerOf = Callable[[bytes], KeyOwner | None]
+"""Whose public key this is; None if it is not allowed. Raises NotNow if that cannot be known."""
+Random = Callable[[int], bytes]
+
+
+class NotNow(Exception):
+    """Nobody new can be let in at the moment. The connection ends without a word: the peer will try again."""
+
+
+class Boxes:
+    """Messages of one connection, boxed with the key that both short-term pairs give."""
+
+    def __init__(self, key: bytes, ours: bytes, theirs: bytes) -> None:
+        """`ours`, `theirs`: the 16 bytes before the nonce of what goes out and of what comes in."""
+        self.heard = 0
+        """Last short nonce of the peer; the next one must be larger."""
+        self._key = key
+        self._ours, self._theirs = ours, theirs
+        self._sent = 1
+        """READY has used 1."""
+
+    def seal(self, flags: int, body: bytes | memoryview) -> bytes:
+        """The content of a MESSAGE."""
+        self._sent += 1
+        nonce = struct.pack(">Q", self._sent)
+        return (
+            MESSAGE + nonce + crypto_box_easy_afternm(bytes((flags,)) + body, self._ours + nonce, self._key)
+        )
+
+    def open(self, content: bytes | memoryview) -> tuple[int, memoryview]:
+        """Flags and body of a MESSAGE. Raises Broken for whatever the peer has not boxed, or said before."""
+        if len(content) < BOX_OVERHEAD or content[: len(MESSAGE)] != MESSAGE:
+            raise Broken("a frame that is no MESSAGE of CURVE")
+        nonce = bytes(content[len(MESSAGE) : len(MESSAGE) + SHORT_NONCE])
+        number = int.from_bytes(nonce, "big")
+        if number <= self.heard:
+            raise Broken("a MESSAGE that came before, or out of order")
+        box = bytes(content[len(MESSAGE) + SHORT_NONCE :])
+        plain = _opened(box, self._theirs + nonce, self._key, "a MESSAGE was changed on its way")
+        self.heard = number
+        return plain[0], memoryview(plain)[1:]
+
+
+class _Stage(Enum):
+    HELLO = "HELLO"
+    INITIATE = "INITIATE"
+    DONE = "a MESSAGE"
+
+
+class Handshake:
+    """One connection, from the greeting to READY. Then `boxes` and `owner` are set."""
+
+    def __init__(self, server: KeyPair, owner_of: OwnerOf, random: Random) -> None:
+        """`random(n)` gives n bytes that nobody can guess."""
+        self.boxes: Boxes | None = None
+        self.owner: KeyOwner | None = None
+        self.key = b""
+        """The client's public key."""
+        self._server = server
+        self._owner_of = owner_of
+        self._random = random
+        self._cookie_key = b""
+        self._stage = _Stage.HELLO
+
+    def on_command(self, content: bytes) -> bytes:
+        """The command that answers this one, as a frame. Raises Broken, perhaps with an ERROR to send."""
+        for stage, act in ((_Stage.HELLO, self._on_hello), (_Stage.INITIATE, self._on_initiate)):
+            name = stage.value.encode()
+            if self._stage is stage and content.startswith(bytes((len(name),)) + name):
+                return act(content)
+        raise Broken(f"it sent {content[1:9]!r}, expected {self._stage.value}")
+
+    def _on_hello(self, hello: bytes) -> bytes:
+        if len(hello) != HELLO_SIZE or hello[6:80] != _HELLO_BEGIN:
+            raise Broken("its HELLO is none of CurveZMQ 1")
+        client, nonce, box = hello[80:112], hello[112:120], hello[120:]
+        key = _shared(client, self._server.secret)
+        try:
+            signature = crypto_box_open_easy_afternm(box, b"CurveZMQHELLO---" + nonce, key)
+        except CryptoError:
+            raise Broken("it does not have this server's key", error(WRONG_SERVER_KEY)) from None
+        if any(signature):
+            raise Broken("its HELLO is signed wrongly")
+        secret = self._random(KEY_BYTES)
+        self._cookie_key = self._random(KEY_BYTES)
+        tail = self._random(LONG_NONCE)
+        cookie = tail + crypto_secretbox_easy(client + secret, b"COOKIE--" + tail, self._cookie_key)
+        tail = self._random(LONG_NONCE)
+        box = crypto_box_easy_afternm(crypto_scalarmult_base(secret) + cookie, b"WELCOME-" + tail, key)
+        self._stage = _Stage.INITIATE
+        return command(b"WELCOME", tail + box)
+
+    def _on_initiate(self, initiate: bytes) -> bytes:
+        if len(initiate) < 9 + COOKIE_SIZE + SHORT_NONCE + MAC + KEY_BYTES + LONG_NONCE + VOUCH_SIZE:
+            raise Broken("its INITIATE is too short")
+        cookie, nonce, box = initiate[9:105], initiate[105:113], initiate[113:]
+        client, secret = self._open_cookie(cookie)
+        key = _shared(client, secret)
+        plain = _opened(box, b"CurveZMQINITIATE" + nonce, key, "its INITIATE was changed on its way")
+        owner = self._check_vouch(plain, client, secret)
+        check_properties(plain[128:])
+        self.owner, self.key = owner, plain[:KEY_BYTES]
+        self.boxes = Boxes(key, b"CurveZMQMESSAGES", b"CurveZMQMESSAGEC")
+        self.boxes.heard = int.from_bytes(nonce, "big")
+        self._stage = _Stage.DONE
+        first = struct.pack(">Q", 1)
+        ready = crypto_box_easy_afternm(READY_PROPERTIES, b"CurveZMQREADY---" + first, key)
+        return command(b"READY", first + ready)
+
+    def _open_cookie(self, cookie: bytes) -> tuple[bytes, bytes]:
+        """C' and s'. The key that opens it is good for once."""
+        key, self._cookie_key = self._cookie_key, b""
+        try:
+            plain = crypto_secretbox_open_easy(cookie[LONG_NONCE:], b"COOKIE--" + cookie[:LONG_NONCE], key)
+        except CryptoError:
+            raise Broken("its cookie is none of this connection") from None
+        return plain[:KEY_BYTES], plain[KEY_BYTES:]
+
+    def _check_vouch(self, plain: bytes, client: bytes, secret: bytes) -> KeyOwner:
+        """Whose long-term key has vouched for the short-term key C' = `client` towards this server."""
+        long_term, tail, vouch = plain[:32], plain[32:48], plain[48:128]
+        owner = self._owner_of(long_term)
+        if owner is None:
+            raise Broken("its key is not allowed; `azserver allow` takes it", error(UNKNOWN_KEY))
+        said = _opened(vouch, b"VOUCH---" + tail, _shared(long_term, secret), "nobody vouches for its key")
+        if said != client + self._server.public:
+            raise Broken("its key vouches for another connection")
+        return owner
+
+
+def error(reason: str) -> bytes:
+    """The ERROR command."""
+    text = reason.encode()[:255]
+    return command(b"ERROR", bytes((len(text),)) + text)
+
+
+def _shared(public: bytes, secret: bytes) -> bytes:
+    """The key of a box between two pairs, 32 bytes. Raises Broken for a public key that is none."""
+    try:
+        return crypto_box_beforenm(public, secret)
+    except (CryptoError, RuntimeError, ValueError):
+        raise Broken("its public key is no point of the curve") from None
+
+
+def _opened(box: bytes, nonce: bytes, key: bytes, reason: str) -> bytes:
+    try:
+        return crypto_box_open_easy_afternm(box, nonce, key)
+    except CryptoError:
+        raise Broken(reason) from None

@@ -1,0 +1,56 @@
+"""Keys: pairs of Curve25519, who owns one, and what its owner may be. A secret is never shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from protocol.errors import Code
+from protocol.messages import Goodbye
+
+KEY_BYTES = 32
+
+KeyRole = Literal["client", "trainer", "watcher"]
+ROLES_OF_KEY: dict[KeyRole, tuple[str, ...]] = {
+    "client": ("client", "watcher"),
+    "trainer": ("trainer", "watcher"),
+    "watcher": ("watcher",),
+}
+"""Roles in HELLO, by the role of the key. `worker` is none of them: azserver's own workers come over ipc."""
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A long-term key, 32 bytes each."""
+
+    public: bytes
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class DialKeys:
+    """What a peer needs to dial a server with keys: the server's public key and a pair of its own."""
+
+    server: bytes
+    own: KeyPair
+
+
+@dataclass(frozen=True)
+class KeyOwner:
+    """Whose key it is, as `azserver allow ROLE NAME KEY` was told."""
+
+    name: str
+    role: KeyRole
+
+
+def role_refusal(owner: KeyOwner | None, role: str) -> Goodbye | None:
+    """The GOODBYE for a HELLO in a role that the peer's key does not have. `owner` None: it needs no key."""
+    if owner is None or role in ROLES_OF_KEY[owner.role]:
+        return None
+    reason = (
+        f"the key of {owner.name!r} is a {owner.role}'s and may not join as {role}: on the server's machine, "
+        f"`azserver allow {role} NAME KEY` takes another key for that"
+    )
+    if role == "worker":
+        reason = "only azserver's own processes join as worker; others join as client"
+    return Goodbye(Code.ROLE_NOT_ALLOWED, reason)

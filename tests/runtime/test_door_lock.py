@@ -1,0 +1,339 @@
+"""A door that asks for keys, on real sockets: libzmq's own CURVE on the other side."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import pytest
+import zmq
+from nacl.public import PrivateKey
+from raw_zmtp import RawPeer
+from zmq.utils.monitor import parse_monitor_message
+
+from protocol.curve import NotNow
+from protocol.curve_incoming import CURVE_GREETING
+from protocol.keys import DialKeys, KeyOwner, KeyPair
+from protocol.zmtp import GREETING
+from runtime.door import CONNECTION_PRICE, Door
+from runtime.door_limits import DoorLimits
+from runtime.door_lock import LOCKED_PRICE, DoorLock
+from runtime.sockets import Channel, dealer, new_context
+
+PATIENCE = 20.0
+
+
+def key_pair(number: int) -> KeyPair:
+    secret = bytes([number]) * 32
+    return KeyPair(bytes(PrivateKey(secret).public_key), secret)
+
+
+SERVER, CLIENT, STRANGER = map(key_pair, (1, 2, 3))
+LAB = KeyOwner("lab-3", "client")
+
+
+@dataclass
+class Locked:
+    """A door that gives back what it gets from peers with the key of `CLIENT`."""
+
+    endpoint: str
+    allowed: dict[bytes, KeyOwner] = field(
+        default_factory=lambda: {CLIENT.public: KeyOwner("lab-3", "client")}
+    )
+    readable: bool = True
+    ahead: float = 0.0
+    gone: list[str] = field(default_factory=list)
+    owners: list[KeyOwner | None] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.context = new_context()
+        self.lock = DoorLock(SERVER, self.owner_of)
+        self.door = Door([self.endpoint], DoorLimits(), lambda: time.monotonic() + self.ahead, self.lock)
+        self.door.start(self.on_message, lambda _peer, why: self.gone.append(why))
+
+    def owner_of(self, key: bytes) -> KeyOwner | None:
+        if not self.readable:
+            raise NotNow
+        return self.allowed.get(key)
+
+    def on_message(self, peer: bytes, frames: list[memoryview]) -> None:
+        self.owners.append(self.door.owner(peer))
+        self.door.admit(peer)
+        self.door.send(peer, frames)
+
+    def dial(self, own: KeyPair = CLIENT, server: bytes = SERVER.public) -> Dialled:
+        return Dialled(dealer(self.context, self.endpoint, limit=8_000_000, keys=DialKeys(server, own)))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():  # noqa: ASYNC110 (a turn of the loop is what is waited for)
+                await asyncio.sleep(0)
+
+
+class Dialled:
+    """libzmq's DEALER, and what its monitor says of handshakes."""
+
+    def __init__(self, dialled: zmq.Socket) -> None:
+        self.inbox: asyncio.Queue[list[bytes]] = asyncio.Queue()
+        self.events: list[tuple[int, int]] = []
+        self.connected = asyncio.Event()
+        self.monitor = Channel(
+            dialled.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED),
+            self.on_event,
+        )
+        self.channel = Channel(dialled, lambda frames: self.inbox.put_nowait(list(map(bytes, frames))))
+        self.monitor.start()
+        self.channel.start()
+
+    def on_event(self, frames: list[memoryview]) -> None:
+        event = parse_monitor_message(list(map(bytes, frames)))
+        self.events.append((event["event"], event["value"]))
+        if event["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+            self.connected.set()
+
+    async def exchange(self, message: list[bytes]) -> list[bytes]:
+        """Send and wait for what comes."""
+        async with asyncio.timeout(PATIENCE):
+            await self.connected.wait()
+            while not self.channel.send(message):  # noqa: ASYNC110 (its queue empties by and by)
+                await asyncio.sleep(0)
+            return await self.inbox.get()
+
+    def close(self) -> None:
+        self.channel.socket.disable_monitor()
+        self.monitor.close()
+        self.channel.close()
+
+
+Scenario = Callable[[Locked], Awaitable[None]]
+
+
+def beside(scenario: Scenario) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    async def main() -> None:
+        locked = Locked(f"tcp://127.0.0.1:{port}")
+        try:
+            await scenario(locked)
+        finally:
+            locked.door.close()
+            locked.context.destroy(0)
+
+    asyncio.run(main())
+
+
+def test_messages_of_every_size_go_both_ways_and_the_key_has_its_name() -> None:
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial()
+        await client.exchange([b"join"])
+        for message in (
+            [b""],
+            [b"head", bytes(200), b"", bytes(70_000)],
+            [b"big", bytes(range(256)) * 16384],
+        ):
+            assert await client.exchange(message) == message
+        assert set(locked.owners) == {LAB}
+        client.close()
+        await locked.until(lambda: len(locked.door) == 0)
+        assert locked.door.cut == 0
+
+    beside(scenario)
+
+
+def test_ten_thousand_messages_come_back_in_order() -> None:
+    async def scenario(locked: Locked) -> None:
+        client, count = locked.dial(), 10_000
+        await client.exchange([b"join"])
+        sent = 0
+        async with asyncio.timeout(60):
+            for number in range(count):
+                while sent < min(count, number + 20):
+                    assert client.channel.send([sent.to_bytes(4, "big"), bytes(sent % 700)])
+                    sent += 1
+                assert await client.inbox.get() == [number.to_bytes(4, "big"), bytes(number % 700)]
+        client.close()
+
+    beside(scenario)
+
+
+def test_both_sides_hear_each_others_heartbeats() -> None:
+    """PING and PONG travel in boxes; who does not answer is cut after 15 s."""
+
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial()
+        client.channel.socket.set(zmq.HEARTBEAT_IVL, 50)
+        await client.exchange([b"join"])
+        (connection,) = locked.door._connections.values()
+        before = connection.heard
+        for step in range(3):  # the door asks, and gets an answer each time
+            locked.ahead += 10.0
+            await locked.until(lambda at=10.0 * (step + 1): connection.heard >= before + at)
+        assert await client.exchange([b"still here"]) == [b"still here"]
+        assert [event for event, _ in client.events] == [zmq.EVENT_HANDSHAKE_SUCCEEDED]
+        client.close()
+
+    beside(scenario)
+
+
+def test_libzmqs_own_pings_are_answered() -> None:
+    """It cuts a connection on which nobody answers."""
+
+    async def scenario(locked: Locked) -> None:
+        quick = locked.context.socket(zmq.DEALER)
+        for option, value in ((zmq.HEARTBEAT_IVL, 20), (zmq.HEARTBEAT_TIMEOUT, 5_000), (zmq.LINGER, 0)):
+            quick.set(option, value)
+        quick.curve_serverkey, quick.curve_publickey, quick.curve_secretkey = map(
+            zmq.utils.z85.encode, (SERVER.public, CLIENT.public, CLIENT.secret)
+        )
+        quick.connect(locked.endpoint)
+        client = Dialled(quick)
+        await client.exchange([b"join"])
+        (connection,) = locked.door._connections.values()
+        for _ in range(20):
+            heard = connection.heard
+            await locked.until(lambda heard=heard: connection.heard > heard)
+        assert await client.exchange([b"still here"]) == [b"still here"]
+        assert [event for event, _ in client.events] == [zmq.EVENT_HANDSHAKE_SUCCEEDED]
+        client.close()
+
+    beside(scenario)
+
+
+def test_a_connection_that_was_lost_comes_back_with_a_new_handshake() -> None:
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial()
+        await client.exchange([b"join"])
+        client.connected.clear()
+        (peer,) = locked.door._connections
+        locked.door._cut_soon(peer, "for the test")
+        assert await client.exchange([b"again"]) == [b"again"]
+        client.close()
+
+    beside(scenario)
+
+
+def test_a_key_that_is_not_allowed_is_refused_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial(STRANGER)
+        await locked.until(lambda: client.events != [])
+        assert client.events == [(zmq.EVENT_HANDSHAKE_FAILED_AUTH, 400)]
+        assert locked.owners == []
+        client.close()
+
+    with caplog.at_level(logging.WARNING):
+        beside(scenario)
+    assert "azserver allow" in caplog.text
+
+
+def test_a_wrong_server_key_is_told_apart_from_a_key_that_is_not_allowed() -> None:
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial(server=STRANGER.public)
+        await locked.until(lambda: client.events != [])
+        assert client.events == [(zmq.EVENT_HANDSHAKE_FAILED_AUTH, 500)]
+        client.close()
+
+    beside(scenario)
+
+
+def test_a_peer_without_a_key_is_refused_with_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(locked: Locked) -> None:
+        host, port = locked.endpoint.removeprefix("tcp://").split(":")
+        loop = asyncio.get_running_loop()
+        peer = await loop.run_in_executor(None, socket.create_connection, (host, int(port)), PATIENCE)
+        peer.sendall(GREETING)
+        said = b""
+        while piece := await loop.run_in_executor(None, peer.recv, 4096):
+            said += piece
+        assert said.startswith(CURVE_GREETING)
+        assert b"azclient keygen" in said
+        peer.close()
+
+    with caplog.at_level(logging.WARNING):
+        beside(scenario)
+    assert "it has no key" in caplog.text
+
+
+def test_an_unfinished_handshake_ends_after_ten_seconds() -> None:
+    async def scenario(locked: Locked) -> None:
+        host, port = locked.endpoint.removeprefix("tcp://").split(":")
+        loop = asyncio.get_running_loop()
+        peer = await loop.run_in_executor(None, socket.create_connection, (host, int(port)), PATIENCE)
+        assert await loop.run_in_executor(None, peer.recv, 64) == CURVE_GREETING
+        client = locked.dial()
+        await client.exchange([b"join"])
+        locked.ahead = 10.0
+        await locked.until(lambda: len(locked.door) == 1)
+        assert locked.gone == ["it has not finished its handshake in time"]
+        peer.close()
+        client.close()
+
+    beside(scenario)
+
+
+def test_while_the_allowed_keys_cannot_be_read_nobody_new_gets_in_and_who_is_in_stays() -> None:
+    async def scenario(locked: Locked) -> None:
+        early = locked.dial()
+        await early.exchange([b"join"])
+        locked.readable = False
+        late = locked.dial()
+        await locked.until(lambda: locked.door.cut > 0)
+        locked.door.revoke(lambda _peer: None)
+        assert await early.exchange([b"still here"]) == [b"still here"]
+        assert late.events == []  # no refusal: it goes on trying
+        locked.readable = True
+        assert await late.exchange([b"now"]) == [b"now"]
+        early.close()
+        late.close()
+
+    beside(scenario)
+
+
+def test_a_revoked_key_is_cut_at_once_and_refused_when_it_comes_back() -> None:
+    async def scenario(locked: Locked) -> None:
+        locked.allowed[STRANGER.public] = KeyOwner("other", "client")
+        client, other = locked.dial(), locked.dial(STRANGER)
+        await client.exchange([b"join"])
+        await other.exchange([b"join"])
+        told: list[KeyOwner | None] = []
+        del locked.allowed[CLIENT.public]
+        locked.door.revoke(lambda peer: told.append(locked.door.owner(peer)))
+        await locked.until(lambda: (zmq.EVENT_HANDSHAKE_FAILED_AUTH, 400) in client.events)
+        assert told == [LAB]
+        assert await other.exchange([b"still here"]) == [b"still here"]
+        client.close()
+        other.close()
+
+    beside(scenario)
+
+
+def test_a_door_with_keys_lets_this_users_own_processes_in_without(tmp_path) -> None:
+    async def main() -> None:
+        lock = DoorLock(SERVER, lambda _: None)
+        door = Door([f"ipc://{tmp_path}/s"], None, time.monotonic, lock)
+        heard = asyncio.Event()
+        door.start(lambda peer, _: (heard.set(), door.send(peer, [b"yes"]))[0], lambda *_: None)
+        peer = await asyncio.to_thread(RawPeer, f"ipc://{tmp_path}/s")
+        await asyncio.to_thread(peer.send_frame, b"own")
+        assert await asyncio.to_thread(peer.receive_frame) == (0, b"yes")
+        peer.close()
+        door.close()
+
+    asyncio.run(main())
+
+
+def test_a_handshake_costs_its_address_more_than_a_connection_without_keys() -> None:
+    async def scenario(locked: Locked) -> None:
+        client = locked.dial()
+        await client.exchange([b"join"])
+        limits = DoorLimits().talk_of_address
+        (pace,) = locked.door._addresses._paces.values()
+        assert limits.burst - LOCKED_PRICE - 1.0 < pace._tokens <= limits.burst - CONNECTION_PRICE
+        client.close()
+
+    beside(scenario)
