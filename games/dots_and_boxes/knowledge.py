@@ -23,6 +23,8 @@ SEED, FINAL_SEED = 1, 2
 """Of positions: what tuning looks at, and what final judgements do."""
 RANDOM_SHARE = 0.5
 """Of the moves by which positions come about; the others are best ones."""
+IN_VAIN = 3
+"""Games for each row wanted of a group; so many in a row without a new position, and there are no more."""
 
 VALUES = {
     (1, 1): -1, (1, 2): 0, (1, 3): -1, (1, 4): 0, (1, 5): -1,
@@ -66,11 +68,14 @@ class Truth:
 
     def rows(self, seed: int, limit: int, apart_from: frozenset[bytes] = frozenset()) -> list[Row]:
         """Positions of games in which half of all moves are random, as many of each group; no position twice,
-        and at most half of a group are positions in which every move keeps the result."""
+        and at most half of a group are positions in which every move keeps the result. A small board has
+        fewer."""
         wanted, rng = min(limit or PER_GROUP, PER_GROUP), np.random.default_rng([seed, self.board.edges])
         taken: dict[str, list[Row]] = {group: [] for group in GROUPS}
         quiet, seen = dict.fromkeys(GROUPS, 0), set(apart_from)
-        for _ in range(100 * wanted):
+        in_vain = 0
+        while in_vain < IN_VAIN * wanted and any(len(rows) < wanted for rows in taken.values()):
+            in_vain += 1
             for row, state in self._game(rng):
                 full = len(taken[row.group]) == wanted
                 dull = not row.matters and 2 * quiet[row.group] >= wanted
@@ -79,8 +84,7 @@ class Truth:
                 seen.add(state.tobytes())
                 quiet[row.group] += not row.matters
                 taken[row.group].append(row)
-                break
-            if all(len(rows) == wanted for rows in taken.values()):
+                in_vain = 0
                 break
         return [row for rows in taken.values() for row in rows]
 
