@@ -1,0 +1,13 @@
+"""What tests of the doctor ask of its findings, and a server's figures with which all is well."""
+
+from __future__ import annotations
+
+from diagnostics.doctor.finding import Finding, Level
+
+FIGURES = {"evaluators": 1, "evals_per_s": 5.0, "weights_version": 3, "sessions": {"trainer": 1}}
+
+
+def faults(findings: list[Finding], level: Level = Level.FAULT) -> set[str]:
+    """The checks that found one; each says what to do."""
+    assert all(bool(one.todo) == (one.level is not Level.OK) for one in findings)
+    return {one.check for one in findings if one.level is level}

@@ -1,0 +1,126 @@
+"""The doctor looks at folders: disks, compiled code, runs, games that wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from doctor_faults import faults
+from small_disk import small_disk
+
+from client.doctor import SpoolFacts, look_at_spool, spool_findings
+from diagnostics.doctor.finding import Level
+from diagnostics.doctor.machine import compiled_code_folder, probe_folder
+from runtime.runs import RunFolder
+from server.run_doctor import RunFacts, look_at_run, run_findings
+from server.weights import WeightsStore
+from store.sqlite import Store
+
+
+def test_a_full_disk_is_found_by_writing(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", megabytes=1) as disk:
+        disk.fill()
+        found = probe_folder(disk.path / "runs" / "new")
+        assert "No space left" in found.error
+        disk.free()
+
+
+def test_a_folder_that_is_none_takes_no_files(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "is no folder" in probe_folder(tmp_path / "file" / "jit").error
+    assert probe_folder(tmp_path / "new").error == ""
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_compiled_code_is_looked_for_where_it_is_kept() -> None:
+    from games.jit import cache_folder
+
+    assert compiled_code_folder() == cache_folder().parent
+
+
+def run_folder(root: Path) -> RunFolder:
+    """A run with weights and an empty store."""
+    folder = RunFolder(root, "r")
+    folder.create("tic_tac_toe", 1)
+    WeightsStore(folder.weights, "tic_tac_toe").add(b"weights", 4, 40, "tiny")
+    Store(folder.games, "tic_tac_toe").close()
+    return folder
+
+
+def damage_about(folder: RunFolder) -> None:
+    folder.about.write_text("{")
+
+
+def remove_about(folder: RunFolder) -> None:
+    folder.about.unlink()
+
+
+def remove_weights(folder: RunFolder) -> None:
+    next(folder.weights.glob("*.safetensors")).unlink()
+
+
+def damage_weights(folder: RunFolder) -> None:
+    next(folder.weights.glob("*.safetensors")).write_bytes(b"wEights")
+
+
+def remove_current(folder: RunFolder) -> None:
+    (folder.weights / "current.json").unlink()
+
+
+def damage_games(folder: RunFolder) -> None:
+    folder.games.write_bytes(b"this is no database" * 1000)
+
+
+@pytest.mark.parametrize(
+    ("damage", "check"),
+    [
+        (lambda _: None, ""),
+        (damage_about, "run"),
+        (remove_about, "run"),
+        (remove_weights, "weights files"),
+        (damage_weights, "weights files"),
+        (remove_current, "weights files"),
+        (damage_games, "games"),
+    ],
+)
+def test_a_damaged_run_folder_is_found(
+    tmp_path: Path, damage: Callable[[RunFolder], None], check: str
+) -> None:
+    folder = run_folder(tmp_path)
+    damage(folder)
+    before = sorted((path, path.lstat().st_mtime_ns) for path in folder.weights.iterdir())
+    assert faults(run_findings(look_at_run(folder, "tic_tac_toe"))) == ({check} if check else set())
+    assert sorted((path, path.lstat().st_mtime_ns) for path in folder.weights.iterdir()) == before
+
+
+def test_a_folder_of_another_game_is_found_and_a_new_one_is_fine(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    assert faults(run_findings(look_at_run(folder, "chess"))) == {"run"}
+    assert faults(run_findings(look_at_run(RunFolder(tmp_path, "new"), "chess"))) == set()
+
+
+def test_a_folder_that_an_azserver_works_on_is_told() -> None:
+    assert (
+        "an azserver works on it"
+        in run_findings(RunFacts(Path("r"), "go", True, game="go", locked=True))[0].found
+    )
+
+
+def test_the_lock_of_a_running_azserver_is_seen_and_not_taken(tmp_path: Path) -> None:
+    folder = run_folder(tmp_path)
+    with folder.lock("azserver"):
+        assert look_at_run(folder, "tic_tac_toe").locked
+    assert not look_at_run(folder, "tic_tac_toe").locked
+    folder.lock("azserver").close()
+
+
+def test_games_of_another_run_that_wait_are_told(tmp_path: Path) -> None:
+    for run in ("go-a+00112233aabb", "go-b+ffffffffffff"):
+        (tmp_path / run / "worker-0").mkdir(parents=True)
+        (tmp_path / run / "worker-0" / "1.game").touch()
+    findings = spool_findings(look_at_spool(tmp_path), "00112233aabb" + 20 * "0")
+    assert faults(findings, Level.WARNING) == {"spool"}
+    assert "go-b+ffffffffffff (1)" in findings[1].found
+    assert findings[0].found.startswith("1 games wait")
+    assert faults(spool_findings(SpoolFacts(tmp_path), ""), Level.WARNING) == set()

@@ -1,0 +1,184 @@
+"""The doctor asks real ports, of a real front or of something else that listens."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from client_server import FakeServer
+from doctor_faults import FIGURES, faults
+from front_bench import Bench, play_beside_front
+
+from client.doctor import DoctorConfig as ClientDoctor
+from client.doctor import examine
+from diagnostics.doctor.finding import Finding, Level
+from diagnostics.doctor.probe import Probing, empty_leaves, probe
+from diagnostics.doctor.service import service_findings
+from games import GAME_NAMES, get_game
+from protocol.frames import check_leaves
+from protocol.messages import PROTOCOL_VERSION, GetStatus, Status, decode
+from protocol.sessions import version_refusal
+from runtime.extras import EXTRAS
+from runtime.ports import Address, find_base_port
+from runtime.sockets import new_context
+from server.doctor import DoctorConfig, free_ports
+from server.doctor import examine as examine_server
+from server.front import FrontSettings
+
+HERE = "127.0.0.1"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class StatusServer(FakeServer):
+    """Answers GET_STATUS, too."""
+
+    figures: dict[str, object] = FIGURES
+
+    def _on_message(self, frames: list[memoryview]) -> None:
+        super()._on_message(frames)
+        if isinstance(decode(frames[1]), GetStatus):
+            self.send(bytes(frames[0]), Status(self.figures))
+
+
+def beside_server(scenario: Callable[[Address, list[StatusServer]], Awaitable[None]]) -> None:
+    """Run `scenario` beside something that listens on both ports."""
+
+    async def main() -> None:
+        context, base = new_context(), find_base_port(24_000)
+        servers = [StatusServer(context, f"tcp://{HERE}:{base + offset}") for offset in (0, 1)]
+        try:
+            async with asyncio.timeout(240):
+                await scenario(Address(HERE, base), servers)
+        finally:
+            for server in servers:
+                server.close()
+            context.destroy(0)
+
+    asyncio.run(main())
+
+
+UNMEASURED = Probing(seconds=0.0)
+
+
+async def looked_at(address: Address, probing: Probing = UNMEASURED) -> list[Finding]:
+    return service_findings(await asyncio.to_thread(probe, address, probing))
+
+
+def test_closed_ports_are_found(tmp_path: Path) -> None:
+    settings = ClientDoctor(f"{HERE}:{find_base_port(25_000)}", spool=tmp_path, seconds=0.0)
+    assert {"leaves port", "bulk port"} <= faults(examine(settings))
+
+
+def test_azclients_doctor_needs_none_of_the_extras(tmp_path: Path) -> None:
+    """It runs where only what a client needs is installed."""
+    words = [f"{HERE}:{find_base_port(25_000)}", "--spool", str(tmp_path), "--json"]
+    code = f"import sys; from client.doctor import main; main({words}); print('loaded', *sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert said.returncode == 0, said.stderr
+    loaded = said.stdout.rpartition("loaded ")[2].split()
+    assert "zmq" in loaded
+    assert [package for package in EXTRAS["train"] if package in loaded] == []
+
+
+def test_a_port_where_something_else_listens_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diagnostics.doctor.probe.ANSWER_SECONDS", 0.5)
+    with socket.socket() as other:
+        other.bind((HERE, 0))
+        other.listen()
+        facts = probe(Address(HERE, other.getsockname()[1]), Probing(0.0))
+        assert facts.ports[0].answer is None
+        assert facts.ports[0].unreachable == ""
+        assert "leaves port" in faults(service_findings(facts))
+        assert faults(free_ports(facts, Address(HERE, 1))) == {"ports"}
+
+
+def test_a_server_of_another_protocol_is_found() -> None:
+    async def scenario(address: Address, servers: list[StatusServer]) -> None:
+        for server in servers:
+            server.refusal = version_refusal(PROTOCOL_VERSION - 1, "watcher")
+        assert faults(await looked_at(address)) == {"leaves port", "bulk port"}
+
+    beside_server(scenario)
+
+
+def test_another_run_a_wrong_clock_and_other_software_are_found() -> None:
+    async def scenario(address: Address, servers: list[StatusServer]) -> None:
+        for server in servers:
+            server.figures = {**FIGURES, "time": 1e9}
+        findings = await looked_at(address, Probing(0.0, run="mine", game="chess"))
+        assert faults(findings) == {"run", "game", "clock"}
+        assert faults(findings, Level.WARNING) == {"version"}
+
+    beside_server(scenario)
+
+
+def on_tcp(base: int) -> Callable[[FrontSettings], FrontSettings]:
+    """A front that listens at two ports as well."""
+
+    def changed(usual: FrontSettings) -> FrontSettings:
+        leaves, bulk = (f"tcp://{HERE}:{base + offset}" for offset in (0, 1))
+        return replace(usual, leaves=(*usual.leaves, leaves), bulk=(*usual.bulk, bulk))
+
+    return changed
+
+
+def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_measured(tmp_path: Path) -> None:
+    base = find_base_port(26_000)
+
+    async def scenario(bench: Bench) -> None:
+        findings = await looked_at(Address(HERE, base), Probing(0.2))
+        assert faults(findings) == {"evaluators"}
+        assert faults(findings, Level.WARNING) == {"trainer"}
+        await bench.evaluator()
+        facts = await asyncio.to_thread(probe, Address(HERE, base), Probing(0.2))
+        assert faults(service_findings(facts)) == set()
+        assert facts.throughput is not None
+        assert facts.throughput.rows > 0
+        assert facts.clock_ahead is not None
+        assert abs(facts.clock_ahead) < 60
+        assert bench.front.figures.protocol_errors == bench.front.figures.over_credit == 0
+
+    asyncio.run(play_beside_front(tmp_path, scenario, settings=on_tcp(base)))
+
+
+def test_an_evaluator_that_answers_nothing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diagnostics.doctor.probe.ANSWER_SECONDS", 1.0)
+    base = find_base_port(27_000)
+
+    async def scenario(bench: Bench) -> None:
+        evaluator = await bench.evaluator()
+        evaluator.holding = True
+        assert "throughput" in faults(await looked_at(Address(HERE, base), Probing(0.1)))
+
+    asyncio.run(play_beside_front(tmp_path, scenario, settings=on_tcp(base)))
+
+
+@pytest.mark.parametrize("name", GAME_NAMES)
+def test_the_leaves_that_are_measured_with_are_leaves(name: str) -> None:
+    game = get_game(name)
+    frames = [memoryview(frame) for frame in empty_leaves(name, 0, 4)]  # type: ignore[arg-type]
+    check_leaves(
+        4,
+        game.feature_words(game.history),
+        game.actions,
+        [frame.cast("B") if frame.ndim == 1 else memoryview(frame.tobytes()) for frame in frames],
+        max_legal=game.max_legal,
+        scalars=game.scalar_planes,
+        mask_bytes=game.mask_bytes,
+    )
+
+
+def test_azserver_is_told_of_a_port_that_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("diagnostics.doctor.probe.ANSWER_SECONDS", 0.2)
+    with socket.socket() as other:
+        other.bind((HERE, 0))
+        other.listen()
+        settings = DoctorConfig(game="tic_tac_toe", net="tiny", runs=tmp_path, port=other.getsockname()[1])
+        assert "ports" in faults(examine_server(settings))
+    assert "ports" not in faults(examine_server(replace(settings, port=find_base_port(28_000))))
