@@ -1,13 +1,17 @@
 """`python same_bits.py DTYPE [DTYPE]`: prints, one a line, every network whose answers depend on the batch.
 
-A process of its own for each limit on instructions: libraries read them when they are loaded.
+It compares every game and preset over 1 to 64 rows. Libraries read their limits on instructions when they
+are loaded, so `networks_that_differ` starts a process for each limit.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,8 +23,8 @@ from games import get_game
 from games.spec import Game
 from net.architectures.registry import named, preset_names
 from net.architectures.sizes import Architecture
-from net.batches import Batch
-from net.cpu_engine import CpuEngine, bfloat16_allowed
+from net.batches import Batch, bucket_for
+from net.cpu_engine import CpuEngine, bfloat16_allowed, cut
 from net.engines import Engine
 from net.folding import fold
 
@@ -30,11 +34,25 @@ MORE = {"chess": (), "connect_four": ("3x48", "4x64tanh"), "tic_tac_toe": ("1x8"
 LARGE = ("medium", "alphazero", "tf-small", "tf-medium")
 """Tried with one block: all have the same shapes."""
 AS_MODULES = ("tiny", "small")
-"""Tried by the way of networks without kernels of their own as well."""
+"""Tried by the way of networks without kernels of their own as well, with one block."""
 MOST_ROWS = 64
 MANY_CELLS = 64
 FEW_ROWS = (*range(1, 13), 16, 33)
 """All that are tried of LARGE networks, and of games with more than MANY_CELLS."""
+THREADS = 2
+"""Of the engine that answers many rows at once; the one that answers them singly has one thread."""
+
+
+def networks_that_differ(numbers: str, limits: Mapping[str, str]) -> str:
+    """What this program prints under `limits` (environment variables); RuntimeError if it fails."""
+    here = Path(__file__).resolve()
+    folders = map(str, (here.parents[2], here.parents[1], here.parents[1] / "games"))
+    env = os.environ | limits | {"PYTHONPATH": os.pathsep.join(folders)}
+    command = [sys.executable, str(here), *numbers.split()]
+    found = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise RuntimeError(found.stderr)
+    return found.stdout
 
 
 def of_rows(batch: Batch, rows: Sequence[int]) -> Batch:
@@ -70,24 +88,38 @@ def sizes_that_differ(one: Engine, other: Engine, batch: Batch, sizes: Sequence[
     return differ
 
 
-def feasible(name: str, game: Game) -> tuple[Architecture, Sequence[int]]:
-    """An architecture cut to what a test has time for, and numbers of rows to try."""
-    sizes, is_large = named(name), name in LARGE
-    rows = FEW_ROWS if is_large or game.cells > MANY_CELLS else range(1, MOST_ROWS + 1)
-    return dataclasses.replace(sizes, blocks=1) if is_large else sizes, rows
+def one_of_each_way(rows: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Of those numbers of rows that an engine cuts and pads to the same `sizes`, the fewest and the most.
+
+    To the libraries all of them are the same call.
+    """
+    ways: dict[tuple[int, ...], list[int]] = {}
+    for count in rows:
+        way = tuple(bucket_for(stop - start, sizes) for start, stop in cut(count, sizes, THREADS))
+        ways.setdefault(way, []).append(count)
+    return sorted({chosen for alike in ways.values() for chosen in (min(alike), max(alike))})
+
+
+def networks(game: Game) -> Iterator[tuple[str, Architecture, bool]]:
+    """Names, sizes cut to what a test has time for, and whether they run by our own kernels."""
+    for name in (*PRESETS, *MORE.get(game.name, ())):
+        sizes = named(name)
+        yield name, dataclasses.replace(sizes, blocks=1) if name in LARGE else sizes, True
+    for name in AS_MODULES:
+        yield name, dataclasses.replace(named(name), blocks=1), False
 
 
 def failures(dtype: torch.dtype) -> Iterator[str]:
     for game in map(get_game, EVERY_GAME):
         batch = random_play(game, max(FEW_ROWS) if game.cells > MANY_CELLS else MOST_ROWS)
-        tried = [(name, True) for name in (*PRESETS, *MORE.get(game.name, ()))]
-        for name, own_kernels in (*tried, *((name, False) for name in AS_MODULES)):
-            sizes, rows = feasible(name, game)
+        for name, sizes, own_kernels in networks(game):
+            few = name in LARGE or game.cells > MANY_CELLS
             folded = fold(trained_like(sizes, game, game.history))
             one, other = (
                 CpuEngine(folded, game, game.history, dtype, threads=threads, own_kernels=own_kernels)
-                for threads in (1, 2)
+                for threads in (1, THREADS)
             )
+            rows = one_of_each_way(FEW_ROWS if few else range(1, MOST_ROWS + 1), other.sizes)
             differ = sizes_that_differ(one, other, batch, rows)
             if differ:
                 yield f"{game.name} {name} {dtype} {own_kernels=}: other bits at {differ} rows"

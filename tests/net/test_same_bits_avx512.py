@@ -1,0 +1,22 @@
+"""No answer depends on the batch where libraries may use some of the AVX-512 instructions only."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from same_bits import networks_that_differ
+
+ABOVE_BF16 = ("amx_tile", "avx512_fp16", "avx10_1")
+"""What `AVX512_CORE_BF16` hides from oneDNN."""
+
+
+def test_no_answer_depends_on_the_batch_with_plain_avx512() -> None:
+    assert networks_that_differ("float32", {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}) == ""
+
+
+@pytest.mark.skipif(
+    not any(torch.cpu.get_capabilities().get(name) for name in ABOVE_BF16),
+    reason="the processor has nothing above AVX512-BF16: test_same_bits.py computes the same",
+)
+def test_no_answer_depends_on_the_batch_with_avx512_bf16() -> None:
+    assert networks_that_differ("bfloat16", {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}) == ""
