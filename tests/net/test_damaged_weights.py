@@ -17,6 +17,7 @@ from net.architectures.residual import Residual
 from net.inference import Inference
 from net.weights import BadWeights, WeightsMeta, to_bytes
 from protocol.messages import LoadWeights, WeightsInfo, WeightsLoaded, WeightsRefused, decode, encode
+from runtime.sockets import new_context
 from search.leaf_batch import LeafBatch
 from server.evaluator import EvaluatorLoop
 
@@ -58,7 +59,7 @@ def test_a_worker_keeps_its_old_network(tmp_path: Path) -> None:
 
 def test_an_evaluator_refuses_the_file(tmp_path: Path) -> None:
     """The front then keeps the weights before, as with any that are refused."""
-    context = zmq.Context()
+    context = new_context()
     front, socket = context.socket(zmq.PAIR), context.socket(zmq.PAIR)
     front.bind("inproc://evaluator")
     socket.connect("inproc://evaluator")

@@ -21,6 +21,7 @@ from protocol.messages import (
     decode,
     encode,
 )
+from runtime.sockets import new_context
 from server.evaluator import EvaluatorLoop
 
 PATIENCE_MS = 10_000
@@ -85,7 +86,7 @@ class Front:
 @pytest.fixture
 def joined(tmp_path: Path) -> Iterator[tuple[Front, EvaluatorLoop, CountingNetwork, zmq.Socket]]:
     """A front and a loop that has introduced itself."""
-    context = zmq.Context()
+    context = new_context()
     router, socket = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
     router.bind(f"ipc://{tmp_path}/e")
     socket.connect(f"ipc://{tmp_path}/e")

@@ -23,6 +23,7 @@ from games.legal_masks import LegalMasks
 from protocol.messages import PROTOCOL_VERSION, Hello
 from runtime.connection import Connection
 from runtime.ports import find_base_port
+from runtime.sockets import new_context
 from search.evaluator import evaluate
 from search.leaf_batch import LeafBatch
 from server.evaluator import EvaluatorLoop
@@ -68,7 +69,7 @@ def play_hands(tmp_path: Path) -> Callable[[Callable[[Bench, int], Awaitable[Non
             return dataclasses.replace(usual, game=HANDS, leaves=(tcp[0],), bulk=(tcp[1],))
 
         async def with_evaluator(bench: Bench) -> None:
-            context = zmq.Context()
+            context = new_context()
             socket = context.socket(zmq.DEALER)
             socket.connect(bench.endpoints["evaluators"])
             loop = EvaluatorLoop(socket, EchoNetwork(), WORDS, 0, OSError, 5.0, LegalMasks(HANDS.mask_bytes))
