@@ -188,7 +188,7 @@ class OwnNet:
     async def ready(self) -> None:
         if not self._puller.ready.is_set():
             log.info("waiting for weights from the server")
-        await self._puller.ready.wait()
+        await self._puller.first()
 
     def games(self, wanted: int) -> int:  # noqa: ARG002
         """One batch computes while the next collects; `wanted` is about the server's own devices."""

@@ -20,6 +20,8 @@ LARGEST = 2 * 1024**3
 """Bytes of weights that are pulled at most; the largest preset has some 100 MB."""
 PAUSE = 3.0
 """Seconds to wait after the server refused a chunk (it may have dropped the file meanwhile)."""
+TRIES = 6
+"""Times that a file is fetched whose bytes have another hash than announced. The pauses between double."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,18 @@ class Complete:
     data: bytes
 
 
-Instruction = Ask | Complete
+@dataclass(frozen=True)
+class Damaged:
+    """The bytes that came have another hash. Nothing but a line in the log is to be done."""
+
+    info: WeightsInfo
+    tries: int
+    """So far, of TRIES."""
+    pause: float
+    """Seconds before the next try; 0: there is none, these weights are given up."""
+
+
+Instruction = Ask | Complete | Damaged
 
 
 class WeightsPull:
@@ -48,6 +61,8 @@ class WeightsPull:
         self.in_use: WeightsInfo | None = None
         self.damaged = 0
         """Files that came whole but with another hash."""
+        self._damaged_now = 0
+        """Of the weights that are being pulled."""
         self._window = window
         self._timeout = timeout
         self._joined = False
@@ -69,7 +84,7 @@ class WeightsPull:
             return []
         best = max((known.version for known in (self.in_use, self._newest) if known), default=-1)
         if info.version > best:
-            self._newest = info
+            self._newest, self._damaged_now = info, 0
         return self._go_on(now)
 
     def joined(self, now: float) -> list[Instruction]:
@@ -145,11 +160,20 @@ class WeightsPull:
     def _all_here(self, info: WeightsInfo, now: float) -> list[Instruction]:
         data = bytes(self._data)
         if hashlib.sha256(data).digest() != info.sha256:
-            self.damaged += 1
-            self.chunk_refused(now)
-            return []
+            return self._damaged(info, now)
         self._settling = True
         return [Complete(info, data)]
+
+    def _damaged(self, info: WeightsInfo, now: float) -> list[Instruction]:
+        self.damaged += 1
+        self._damaged_now += 1
+        if self._damaged_now >= TRIES:
+            self._refused = (info.version, info.sha256)
+            self._done_with(info)
+            return [Damaged(info, TRIES, 0.0), *self._go_on(now)]
+        pause = PAUSE * 2 ** (self._damaged_now - 1)
+        self._pulling, self._paused_until = None, now + pause
+        return [Damaged(info, self._damaged_now, pause)]
 
     def _ask_again(self, offsets: list[int]) -> None:
         for offset in offsets:

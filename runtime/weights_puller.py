@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from protocol.messages import (
     Chunk,
@@ -19,9 +20,10 @@ from protocol.messages import (
     WeightsInfo,
     Welcome,
 )
+from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 from runtime.runs import write_atomically
-from runtime.weights_pull import Ask, Complete, Instruction, WeightsPull
+from runtime.weights_pull import TRIES, Ask, Complete, Damaged, Instruction, WeightsPull
 
 WRITE_AGAIN = 5.0
 """Seconds between two attempts to write to a disk that is full."""
@@ -42,6 +44,8 @@ class WeightsPuller:
     ) -> None:
         self.ready = asyncio.Event()
         """Set once some weights are in use."""
+        self._end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Why some weights were given up."""
         self._folder = folder
         self._load = load
         self._send = send
@@ -57,6 +61,16 @@ class WeightsPuller:
     def version(self) -> int:
         """Of the weights in use, 0 before there are any."""
         return 0 if self._pull.in_use is None else self._pull.in_use.version
+
+    async def first(self) -> None:
+        """Returns once some weights are in use. Fatal(BAD_DATA) if those that there are cannot be fetched."""
+        async with asyncio.TaskGroup() as group:
+            ready = group.create_task(self.ready.wait())
+            either: set[asyncio.Future[Any]] = {ready, self._end}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            ready.cancel()
+        if not self.ready.is_set():
+            raise Fatal(self._end.result(), Exit.BAD_DATA)
 
     def joined(self, welcome: Welcome) -> None:
         self._obey(self._pull.joined(self._loop.time()))
@@ -133,5 +147,25 @@ class WeightsPuller:
         for instruction in instructions:
             if isinstance(instruction, Ask):
                 self._send(GetChunk(instruction.sha256, instruction.offset))
+            elif isinstance(instruction, Damaged):
+                self._tell_damaged(instruction)
             else:
                 self._complete = instruction
+
+    def _tell_damaged(self, damaged: Damaged) -> None:
+        version = damaged.info.version
+        if damaged.pause:
+            log.warning(
+                "weights version %d came with another SHA-256 than announced (%d of %d tries); fetching them "
+                "again in %.0f s",
+                *(version, damaged.tries, TRIES, damaged.pause),
+            )
+            return
+        text = (
+            f"weights version {version} came {damaged.tries} times with another SHA-256 than azserver "
+            "announced: its file is damaged, or something on the way changes bytes. Run azserver doctor on "
+            "that machine, and restore the file in the run's folder weights/ from a backup"
+        )
+        log.error("%s", text)
+        if not self._end.done():
+            self._end.set_result(text)

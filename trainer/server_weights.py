@@ -47,7 +47,10 @@ class ServerWeights:
         return True
 
     async def file(self, welcome: Welcome, folder: Path, stop: asyncio.Event) -> Path | None:
-        """Their file, in `folder`; None when the stop comes first. Fatal(TRY_AGAIN) if there are none yet."""
+        """Their file, in `folder`; None when the stop comes first.
+
+        Fatal(TRY_AGAIN) if there are none yet, Fatal(BAD_DATA) if their bytes are damaged again and again.
+        """
         if welcome.weights is None:
             raise Fatal("--weights server: the server has no weights yet", Exit.TRY_AGAIN)
         whole: list[Path] = []
@@ -60,7 +63,7 @@ class ServerWeights:
         self._puller.joined(welcome)
         async with asyncio.TaskGroup() as group:
             pulling = group.create_task(self._puller.run())
-            ends = [group.create_task(event.wait()) for event in (self._puller.ready, stop)]
+            ends = [group.create_task(end) for end in (self._puller.first(), stop.wait())]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in (pulling, *ends):
                 task.cancel()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from tyro.conf import Positional
 
@@ -24,6 +25,8 @@ EXAMPLES = (
     "azplay games chess-tiny show 17 --boards 4",
     "azplay games runs/chess-tiny export --first 100 --last 199 --out games.pgn",
 )
+Action = Literal["list", "show", "export", "verify", "stats"]
+ACTIONS = get_args(Action)
 PROGRESS_EVERY = 1000
 
 
@@ -33,7 +36,7 @@ class GamesConfig:
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
-    action: Positional[Literal["list", "show", "export", "verify", "stats"]]
+    action: Positional[Action]
     """list: a line a game; show: moves, boards, values; export: PGN, or a similar format for games without
     PGN; verify: check that every game is whole and ends as recorded; stats: results by weights version."""
     number: Positional[int] = 0
@@ -54,6 +57,7 @@ class GamesConfig:
 
 def main() -> int:
     """Entry point. Returns the exit status."""
+    _check_order(sys.argv[1:])
     config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
     check_ranges(config, **dict.fromkeys(("number", "first", "last", "newest", "boards"), (0, math.inf)))
     from store.reader import Range, open_games
@@ -69,6 +73,16 @@ def main() -> int:
         if config.action == "verify":
             return _verify(games, wanted)
         return _stats(games)
+
+
+def _check_order(words: Sequence[str]) -> None:
+    """Fatal(USAGE) if the action stands before the run."""
+    first, second, *_ = (*words, "", "")
+    if first in ACTIONS and second and second not in ACTIONS and not second.startswith("-"):
+        raise Fatal(
+            f"the run comes before the action: azplay games {shlex.join([second, first, *words[2:]])}",
+            Exit.USAGE,
+        )
 
 
 def _list(games: StoreReader, wanted: Range) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -288,3 +290,11 @@ def test_games_are_read_in_pages_beside_a_writer(tmp_path: Path) -> None:
             assert store.commit(numbered(range(10_000 + game.seq, 10_003 + game.seq))) == ["stored"] * 3
         seen.append(game.seq)
     assert seen == list(range(1, 2 * PAGE + 6))
+
+
+@pytest.mark.parametrize("words", [["verify", "chess-tiny"], ["list", "runs/a b", "--newest", "3"]])
+def test_an_action_before_the_run_is_answered_with_the_right_order(words: list[str], monkeypatch) -> None:
+    action, run, *rest = words
+    with pytest.raises(Fatal, match=re.escape(shlex.join([run, action, *rest]))) as caught:
+        azplay_games(monkeypatch, *words)
+    assert caught.value.code == Exit.USAGE

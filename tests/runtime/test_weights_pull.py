@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from protocol.messages import CHUNK, Chunk, GetChunk, WeightsInfo
-from runtime.weights_pull import Ask, Complete, WeightsPull
+from runtime import weights_pull
+from runtime.aio import first_cause
+from runtime.exits import Exit, Fatal
+from runtime.weights_pull import PAUSE, TRIES, Ask, Complete, Damaged, WeightsPull
 from runtime.weights_puller import WeightsPuller
 
 DATA = bytes(range(256)) * (10 * CHUNK // 256 + 3)
@@ -99,11 +102,28 @@ def test_damaged_bytes_are_thrown_away_and_fetched_again() -> None:
     data = b"z" * 50
     (ask,) = pull.offered(info(1, data), 0.0)
     assert isinstance(ask, Ask)
-    assert pull.chunk(ask.sha256, 0, b"z" * 49 + b"!", 1.0) == []
+    assert pull.chunk(ask.sha256, 0, b"z" * 49 + b"!", 1.0) == [Damaged(info(1, data), 1, PAUSE)]
     assert pull.damaged == 1
     wake = pull.next_wake()
-    assert wake is not None
+    assert wake == 1.0 + PAUSE
     assert pull.tick(wake) == [ask]
+
+
+def test_bytes_that_stay_damaged_are_given_up_after_growing_pauses() -> None:
+    """Until there are newer weights."""
+    pull = joined()
+    data, now, pauses = b"z" * 50, 0.0, []
+    asks = pull.offered(info(1, data), now)
+    for _ in range(TRIES):
+        (told,) = pull.chunk(asks[0].sha256, 0, b"!" * 50, now)
+        assert isinstance(told, Damaged)
+        pauses.append(told.pause)
+        now = pull.next_wake() or now
+        asks = pull.tick(now)
+    assert pauses == [3.0, 6.0, 12.0, 24.0, 48.0, 0.0]
+    assert (asks, pull.next_wake()) == ([], None)
+    assert pull.offered(info(1, data), now) == []
+    assert pull.offered(info(2, data), now) == [Ask(hashlib.sha256(data).digest(), 0)]
 
 
 def test_lost_chunks_are_asked_for_again_after_the_timeout_and_after_a_new_session() -> None:
@@ -202,3 +222,34 @@ def test_weights_that_cannot_be_used_leave_the_old_ones_in_place(tmp_path: Path)
     puller, loaded = run_puller(tmp_path, {2: "it holds NaN"}, [1, 2])
     assert puller.version == 1
     assert len(loaded) == 2
+
+
+def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Instead of fetching damaged bytes for ever."""
+    monkeypatch.setattr(weights_pull, "PAUSE", 0.001)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def send(message: GetChunk) -> bool:
+            loop.call_soon(puller.on_chunk, Chunk(message.sha256, message.offset), [memoryview(b"!" * 9)])
+            return True
+
+        puller = WeightsPuller(tmp_path, lambda _path, _info: "", send)
+        puller._pull.joined(0.0)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(puller.run())
+            puller.on_info(info(1, b"weights 1"))
+            try:
+                await puller.first()
+            finally:
+                running.cancel()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        asyncio.run(main())
+    fatal = first_cause(caught.value)
+    assert isinstance(fatal, Fatal)
+    assert fatal.code == Exit.BAD_DATA
+    assert "azserver doctor" in str(fatal)
