@@ -17,11 +17,11 @@ from diagnostics.doctor.finding import Level
 from diagnostics.doctor.service import figure_findings, service_findings
 from runtime.config import load
 from runtime.exits import Exit, Fatal
-from runtime.finding import RUNS, run_named
+from runtime.figures_text import rows
+from runtime.finding import RUNS, SERVER_LOCK, run_named, served_runs
 from runtime.ports import ANYWHERE, DEFAULT_PORT, Address, parse_address
 from runtime.runs import RunFolder, is_locked
 from runtime.text_table import aligned
-from runtime.view import rows
 
 EXAMPLES = (
     "azplay status                              # the azserver on this machine",
@@ -40,7 +40,7 @@ class StatusConfig:
     runs: Path = RUNS
     """Folder of all runs."""
     server: str = ""
-    """HOST or HOST:PORT of a live azserver; empty: the one on this machine at the usual port."""
+    """HOST or HOST:PORT of a live azserver; empty: the one that you have started on this machine."""
     json: bool = False
     """Print JSON, for scripts."""
 
@@ -75,13 +75,33 @@ def main() -> int:
     config = load(StatusConfig, command="azplay status", examples=EXAMPLES)
     if config.run and config.server:
         raise Fatal("give a run's folder or --server, not both", Exit.USAGE)
-    status = of_folder(config.run, config.runs) if config.run else of_server(_address(config.server))
+    if config.run:
+        status = of_folder(config.run, config.runs)
+    else:
+        status = of_server(parse_address(config.server)) if config.server else of_this_machine()
     print(as_json(status) if config.json else as_text(status))
     return int(status.exit)
 
 
-def _address(server: str) -> Address:
-    return parse_address(server) if server else Address(LOCAL, DEFAULT_PORT)
+def of_this_machine() -> RunStatus:
+    """From the azserver that this user has started here, or else from anybody's at the usual port.
+
+    Fatal(USAGE) names them if there are several, Fatal(UNREACHABLE) if there is none.
+    """
+    served = {folder.path: _address_in(folder) for folder in served_runs()}
+    if len(served) > 1:
+        which = ", ".join(f"{path} (port {address.port})" for path, address in served.items())
+        raise Fatal(f"several azservers run here: {which}; name one of these folders", Exit.USAGE)
+    if served:
+        return of_server(next(iter(served.values())))
+    try:
+        return of_server(Address(LOCAL, DEFAULT_PORT))
+    except Fatal as error:
+        raise Fatal(
+            f"you have no azserver running on this machine, and none answers at port {DEFAULT_PORT}: give "
+            "--server HOST:PORT, or a run's folder or name to see how its trainer left it",
+            Exit.UNREACHABLE,
+        ) from error
 
 
 def of_server(address: Address) -> RunStatus:
@@ -103,7 +123,7 @@ def of_folder(run: str, runs: Path) -> RunStatus:
     """
     folder = run_named(run, runs)
     about = folder.describe()
-    if is_locked(folder.path / "azserver.lock"):
+    if is_locked(folder.path / SERVER_LOCK):
         return of_server(_address_in(folder))
     # A trainer that was stopped has written both, the whole figures last; one that was killed only the lines.
     stopped = _written_at(folder.figures) >= _written_at(folder.figures_log)

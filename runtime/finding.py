@@ -6,6 +6,7 @@ folders. Where a weights file is wanted, a run stands for the newest of its netw
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,8 @@ from runtime.weights_files import SUFFIX, weights_path
 
 RUNS = Path("runs")
 """The folder of all runs, where no other is said."""
+SERVER_LOCK = "azserver.lock"
+"""In a run's folder, held by its azserver."""
 MARKS = ("run.json", "games.db", "weights/current.json")
 """A folder with one of these is a run's, or a copy of a part of one."""
 
@@ -81,6 +84,20 @@ def find_run(text: str | Path, runs: Path = RUNS) -> RunFolder | None:
             full = folder.resolve()
             return RunFolder(full.parent, full.name)
     return None
+
+
+def served_runs(proc: Path = Path("/proc")) -> list[RunFolder]:
+    """The runs that an azserver of this user works on at this moment, wherever their folders are.
+
+    It has the lock of its run open. The files that a process has open are told to its own user only.
+    """
+    folders = set()
+    for link in proc.glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # of somebody else, or closed meanwhile
+            target = link.readlink()
+            if target.name == SERVER_LOCK and _is_run(target.parent):
+                folders.add(target.parent)
+    return [RunFolder(folder.parent, folder.name) for folder in sorted(folders)]
 
 
 def _is_run(folder: Path) -> bool:

@@ -1,7 +1,7 @@
 """What a run looks like while it runs: a live table on a terminal, one plain line now and then elsewhere.
 
-Fed with the figures of STATUS (keys in docs/protocol.md); any of them may be missing. Written to stderr, so
-that stdout stays free for results. NO_COLOR is honoured.
+Fed with the figures of STATUS. Written to stderr, so that stdout stays free for results. NO_COLOR is
+honoured.
 """
 
 from __future__ import annotations
@@ -9,115 +9,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from runtime.figures_text import Figures, line, rows
 from runtime.logs import RepeatFilter, as_line
 
 PLAIN_EVERY = 30.0
 """Seconds between two plain lines."""
-
-Figures = Mapping[str, Any]
-
-
-def rows(figures: Figures) -> list[tuple[str, str]]:
-    """Everything worth seeing, as (name, text) in reading order."""
-    trainer: Figures = figures.get("trainer") or {}
-    sessions: Figures = figures.get("sessions") or {}
-    outcomes: Figures = trainer.get("outcomes") or {}
-    losses = [_number(trainer.get(key), 3) for key in ("policy_loss", "value_loss")]
-    return [
-        ("games", f"{_count(trainer.get('games'))}  ({_count(trainer.get('games_per_h'))}/h)"),
-        ("won, drawn, lost", " / ".join(_count(outcomes.get(key)) for key in ("first", "draw", "second"))),
-        ("ended by", _reasons(trainer.get("reasons") or {})),
-        ("evaluations/s", _count(figures.get("evals_per_s"))),
-        ("mean batch", f"{_number(figures.get('mean_batch'), 1)} of {_count(figures.get('target_rows'))}"),
-        ("queue wait", f"{_number(figures.get('queue_wait_ms'), 2)} ms"),
-        ("window", f"{_count(trainer.get('window_positions'))} positions"),
-        ("step", _count(trainer.get("step"))),
-        ("loss", f"policy {losses[0]}, value {losses[1]}"),
-        ("search", _search(trainer.get("search") or {})),
-        ("samples per position", _number(trainer.get("samples_per_position"), 2)),
-        ("weights version", _count(figures.get("weights_version"))),
-        *(("gate", _gate(gate)) for gate in [figures.get("gate")] if gate),
-        ("workers, clients", f"{_count(sessions.get('workers'))}, {_count(sessions.get('clients'))}"),
-        ("trainer", _trainer_state(figures)),
-        *_resignation(trainer.get("resignation") or {}),
-        *(("alert", str(text)) for text in trainer.get("alerts") or ()),
-    ]  # fmt: skip
-
-
-def line(figures: Figures) -> str:
-    """The most important of it in one line."""
-    trainer: Figures = figures.get("trainer") or {}
-    gate = f", gate {_gate(figures['gate'])}" if figures.get("gate") else ""
-    alerts = "".join(f", ALERT {text}" for text in trainer.get("alerts") or ())
-    sessions: Figures = figures.get("sessions") or {}
-    return (
-        f"games {_count(trainer.get('games'))} ({_count(trainer.get('games_per_h'))}/h)"
-        f", evals/s {_count(figures.get('evals_per_s'))}, batch {_number(figures.get('mean_batch'), 1)}"
-        f", queue {_number(figures.get('queue_wait_ms'), 2)} ms"
-        f", window {_count(trainer.get('window_positions'))}, step {_count(trainer.get('step'))}"
-        f", loss {_number(trainer.get('policy_loss'), 3)} + {_number(trainer.get('value_loss'), 3)}"
-        f", weights {_count(figures.get('weights_version'))}{gate}"
-        f", workers {_count(sessions.get('workers'))}, clients {_count(sessions.get('clients'))}"
-        f", trainer {_trainer_state(figures)}{alerts}"
-    )
-
-
-def _gate(gate: Figures) -> str:
-    """What plays against the best weights, and what came of those before."""
-    done = f"{_count(gate.get('promoted'))} promoted, {_count(gate.get('rejected'))} rejected"
-    if gate.get("candidate") is None:
-        return f"waits for a candidate; {done}"
-    score = _number(gate.get("score"), 3)
-    return f"v{gate['candidate']} scores {score} in {_count(gate.get('games'))} games; {done}"
-
-
-def _trainer_state(figures: Figures) -> str:
-    if not (figures.get("sessions") or {}).get("trainer"):
-        return "absent"
-    if not figures.get("trainer"):
-        return "starting"
-    waiting_for = figures["trainer"].get("waiting_for")
-    return f"waiting for {waiting_for}" if waiting_for else "training"
-
-
-def _resignation(figures: Figures) -> list[tuple[str, str]]:
-    """Where sides may resign: from which root value on, and how often that is a mistake."""
-    if not figures:
-        return []
-    mistakes = figures.get("mistakes")
-    rate = "-" if mistakes is None else f"{100 * mistakes:.1f} %"
-    from_value = _number(figures.get("threshold") or None, 3)
-    played_on = _count(figures.get("played_on"))
-    return [("resignation", f"from {from_value}, mistakes {rate} of {played_on} games played on")]
-
-
-def _search(search: Figures) -> str:
-    """What searching adds to the network, in the newest games."""
-    if search.get("kl") is None:
-        return "-"
-    differs = 100 * (search.get("differs") or 0.0)
-    return f"KL {search['kl']:.2f}, {_number(search.get('moves'), 1)} moves, other choice {differs:.0f} %"
-
-
-def _reasons(reasons: Figures) -> str:
-    common = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{name.replace('_', ' ')} {_count(number)}" for name, number in common[:5]) or "-"
-
-
-def _count(value: Any) -> str:
-    return "-" if value is None else f"{round(value):,}"
-
-
-def _number(value: Any, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
 
 
 class View:

@@ -108,6 +108,9 @@ def test_commands_answer_from_another_folder(slim: Path, tmp_path: Path) -> None
     for command in ("azserver", "azclient", "azrun", "azplay"):
         assert run(slim, tmp_path, command, "--help").returncode == Exit.OK
         assert run(slim, tmp_path, command, "--version").stdout == f"{command} 0.1.0\n"
+    # Status needs none of the extras: it asks, and nobody answers.
+    asked = run(slim, tmp_path, "azplay", "status", "--server", "127.0.0.1:1")
+    assert (asked.returncode, "refused" in asked.stderr) == (Exit.UNREACHABLE, True)
 
 
 @pytest.mark.parametrize(

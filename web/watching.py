@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from diagnostics.advice import advice_on
+from runtime.figures_text import rows as as_rows
 from runtime.runs import RunFolder
-from runtime.view import rows as as_rows
 from web.asking import ServerFigures
 from web.curves import Curves, charts
 from web.next_weights import Pace, seconds_to_next

@@ -149,9 +149,14 @@ class PlayEngine:
         history = self._history
         if not history.actions:
             return [Say("There is no move to take back.")]
+        played = tuple(history.actions)
         history.take_back(history.ply - 1)
         while history.actions and history.side_to_move != self._person:
             history.take_back(history.ply - 1)
+        if history.side_to_move != self._person:  # there is nothing of the person's in it
+            for action in played:
+                history.play(action)
+            return [Say("You have not moved yet: there is no move of yours to take back.")]
         return self._next(now)
 
     def _new(self, words: list[str], now: float) -> list[Order]:

@@ -53,7 +53,13 @@ def to_text(players: Sequence[PlayerErrors]) -> str:
                 f"{player.player}, {player.search}, as {side} player against all replies: {verdict} "
                 f"(won {tree.won}, drawn {tree.drawn})"
             )
-    return "\n".join([aligned(rows, left=3), *lines])
+    return "\n".join([aligned(_without_empty_columns(rows), left=3), *lines])
+
+
+def _without_empty_columns(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Only chess endgames are timed by a mate, for instance. The first row, of headings, does not count."""
+    filled = [place for place in range(len(rows[0])) if any(row[place] for row in rows[1:])]
+    return [[row[place] for place in filled] for row in rows]
 
 
 def to_json(game: str, players: Sequence[PlayerErrors]) -> dict[str, Any]:

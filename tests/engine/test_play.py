@@ -75,6 +75,17 @@ def test_undo_takes_back_the_answer_too() -> None:
     assert "no move to take back" in said(engine.feed("undo", 0.0))
 
 
+def test_undo_before_the_first_move_of_the_person_leaves_the_move_of_the_network() -> None:
+    """It would only be played again."""
+    engine = PlayEngine(TIC, SETUP, simulations=5, person=1)
+    engine.prepared(SETUP, 0.0)
+    answer(engine, "5")
+    orders = engine.feed("undo", 0.0)
+    assert "You have not moved yet" in said(orders)
+    assert not searches(orders)
+    assert engine._history.actions == [4]
+
+
 def test_a_hint_shows_what_the_network_would_do_for_the_person_and_plays_nothing() -> None:
     engine = ready()
     (start,) = searches(engine.feed("hint", 0.0))

@@ -16,8 +16,9 @@ from leaf_by_leaf import Answer, LeafByLeaf
 
 from engine.nets import LoadedNet
 from evaluation.truth import command, make
-from evaluation.truth.errors import count_errors, expected_errors, groups_of
+from evaluation.truth.errors import Errors, count_errors, expected_errors, groups_of
 from evaluation.truth.measuring import chosen_actions, measure
+from evaluation.truth.report import PlayerErrors, to_text
 from evaluation.truth.rows import rows_for
 from games import get_game
 from games.chess.truth import DRAWN_PAWN
@@ -188,3 +189,11 @@ def test_a_check_that_fails_says_what_was_expected(capsys: pytest.CaptureFixture
     checks.same("the answer", 41, 42)
     assert checks.failed == 1
     assert capsys.readouterr().out == "FAIL the answer: 41, expected 42\n"
+
+
+def test_a_column_that_no_row_fills_is_left_out() -> None:
+    """Only chess endgames say by how many moves a mate came later."""
+    plain = Errors(group="all", rows=4, errors=0.25, matter=2, errors_matter=0.5, longer=None)
+    timed = replace(plain, longer=1.5)
+    assert "mate later by" not in to_text([PlayerErrors("net", 0, [plain], {})])
+    assert "mate later by" in to_text([PlayerErrors("net", 0, [plain, timed], {})])

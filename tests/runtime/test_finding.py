@@ -14,7 +14,7 @@ import pytest
 from commands.settings_page import COMMANDS
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
-from runtime.finding import one_network, run_named, weights_named
+from runtime.finding import one_network, run_named, served_runs, weights_named
 from runtime.runs import RunFolder
 from runtime.weights_files import weights_path
 
@@ -84,3 +84,10 @@ def test_a_damaged_run_is_said_to_be_damaged(runs: Path) -> None:
     (runs / "go-small" / "run.json").write_text(json.dumps([]))
     with pytest.raises(Fatal, match="damaged"):
         run_named("go-small", runs).describe()
+
+
+def test_a_run_is_served_while_its_azserver_holds_the_lock(runs: Path) -> None:
+    run = RunFolder(runs, "go-small")
+    with run.lock("azserver"):
+        assert run.path in [one.path for one in served_runs()]
+    assert run.path not in [one.path for one in served_runs()]

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from runtime.view import PLAIN_EVERY, View, line, rows
+from runtime.figures_text import line, rows
+from runtime.view import PLAIN_EVERY, View
 
 FIGURES = {
     "evals_per_s": 12345.6,
