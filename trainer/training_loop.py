@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from games.spec import Game
 from net.architectures.network import Network
 from net.architectures.registry import named
 from protocol.records import GameRecord
+from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
 from store.reader import StoreReader
 from trainer import checkpoint
@@ -274,4 +274,4 @@ class TrainingLoop:
 
 def cpu_threads(config: TrainerConfig) -> int:
     """Threads for torch: set, or half of the cores, as the other half is playing."""
-    return config.cpu_threads or max(1, (os.cpu_count() or 1) // 2)
+    return config.cpu_threads or max(1, usable_cores() // 2)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diagnostics.doctor.finding import Finding, fault, ok, warning
+from runtime.cores import usable_cores
 
 GB = 1e9
 LITTLE_MEMORY, NO_MEMORY = 1.5 * GB, 0.3 * GB
@@ -84,7 +85,7 @@ def look_at(folder: Path, cache: Path) -> Machine:
     gpus, gpu_error = _gpus()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 1_048_576 if hard == resource.RLIM_INFINITY else hard
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     return Machine(cores, _memory(), files, probe_folder(folder), probe_folder(cache), gpus, gpu_error)
 
 

@@ -1,0 +1,65 @@
+"""How many processors this process may use: those it may run on, within the quota of its container.
+
+A container with `--cpus 2` on a machine with 64 processors may still run on each of them, but gets the time
+of two. Linux control groups hold that quota: `cpu.max` in version 2, `cpu.cfs_quota_us` and
+`cpu.cfs_period_us` in version 1 (kernel documentation, "Control Group v2" and "CFS Bandwidth Control").
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+MOUNT = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+V1_MOUNTS = ("cpu,cpuacct", "cpu")
+"""Folders of version 1, below MOUNT."""
+
+
+def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
+    """Whole processors, at least 1. `mount`, `membership`: the control groups, and which of them are ours."""
+    return max(1, int(min(len(os.sched_getaffinity(0)), cpu_quota(mount, membership))))
+
+
+def cpu_quota(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> float:
+    """The smallest quota of our control group and of those that it lies in, in processors; inf: none."""
+    quotas = [
+        *(_quota(_read(folder / "cpu.max").split()) for folder in _groups(mount, membership, "")),
+        *(
+            _quota([_read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")])
+            for name in V1_MOUNTS
+            for folder in _groups(mount / name, membership, "cpu")
+        ),
+    ]
+    return min(quotas, default=math.inf)
+
+
+def _groups(mount: Path, membership: Path, controller: str) -> Iterator[Path]:
+    """The folder of our group and of those above it. In a container its own group is often all it sees, as
+    `mount`, whatever `membership` says."""
+    yield mount
+    for line in _read(membership).splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controller in controllers.split(","):
+            parts = [part for part in path.split("/") if part not in ("", "..")]
+            for depth in range(1, len(parts) + 1):
+                yield mount.joinpath(*parts[:depth])
+
+
+def _quota(words: list[str]) -> float:
+    """Of "QUOTA PERIOD", both in microseconds; `max`, -1 or nothing: no limit."""
+    try:
+        quota, period = (int(word) for word in words)
+    except ValueError:
+        return math.inf
+    return quota / period if quota > 0 and period > 0 else math.inf
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
