@@ -35,7 +35,13 @@ def _main() -> int:
         launcher = Launcher(settings, port)
         run(launcher.main)
     print(json.dumps(launcher.summary()), flush=True)
-    print("", *ending(settings, launcher.folder), sep="\n", file=sys.stderr, flush=True)
+    print(
+        "",
+        *ending(settings, launcher.folder, launcher.figures.get("trainer") or {}),
+        sep="\n",
+        file=sys.stderr,
+        flush=True,
+    )
     return int(Exit.OK)
 
 

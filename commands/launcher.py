@@ -36,6 +36,10 @@ GRACES = {"trainer": TRAINER_GRACE, "server": GRACE + TRAINER_GRACE}
 """The parts that get more."""
 
 
+CONNECTION_LOG = "runtime.connection"
+"""The logger of what happens to a connection."""
+
+
 class Part:
     """One of the three processes, with its own stop so that they can be ended in order."""
 
@@ -89,9 +93,12 @@ class Launcher:
         """Run until the time is over or a signal comes; then end what plays, the trainer, the server."""
         stop.waits_for = "games and training steps under way, at most a minute"
         parts = self._parts()
-        with View(f"{self.name}, port {self.port}") as view:
+        with View(f"{self.name}, port {self.port}") as view, contextlib.ExitStack() as stack:
             logs.set_up("azrun", self.folder.logs / "azrun.log", quiet=True)
-            logging.getLogger().addHandler(view.warnings())
+            warnings = view.warnings()
+            warnings.addFilter(self._is_worth_telling)
+            logging.getLogger().addHandler(warnings)
+            stack.callback(logging.getLogger().removeHandler, warnings)
             for text in beginning(self.settings, self.folder, self.port):
                 view.note(text)
             async with asyncio.TaskGroup() as group:
@@ -104,7 +111,8 @@ class Launcher:
                 at_end = dict(self.figures)
                 self._is_ending = True
                 view.note(
-                    f"{datetime.now():%H:%M:%S} ending: the last games are stored, the last weights written"
+                    f"{datetime.now():%H:%M:%S} ending: the last games are stored, the last weights written "
+                    "(some seconds; Ctrl-C ends it at once)"
                 )
                 await self._end(parts, watcher)
             for key in ("evals_per_s", "mean_batch"):
@@ -122,6 +130,10 @@ class Launcher:
             "versions": trainer.get("versions", {"workers": 0, "clients": 0}),
             "games_by_source": trainer.get("games_by_source", {"workers": 0, "clients": 0}),
         }
+
+    def _is_worth_telling(self, record: logging.LogRecord) -> bool:
+        """Not that the watcher loses its connection at the end: the server leaves then, as it should."""
+        return not (self._is_ending and record.name == CONNECTION_LOG)
 
     async def _time_over(self, stop: Stop) -> None:
         seconds = 60 * self.settings.minutes

@@ -15,6 +15,7 @@ class Milestones:
     """Compares each set of figures with those before it."""
 
     def __init__(self) -> None:
+        self._prepares = ""
         self._plays = False
         self._games = False
         """Whether games were there already; so for steps."""
@@ -32,6 +33,7 @@ class Milestones:
         if self._version is None:
             self._goes_on = bool(figures.get("weights_version"))
         return [
+            *self._preparing(figures),
             *self._playing(sessions),
             *self._trainer(sessions, trainer),
             *self._first_games(trainer),
@@ -39,6 +41,15 @@ class Milestones:
             *self._weights(figures, trainer),
             *self._alerted(trainer),
         ]
+
+    def _preparing(self, figures: Figures) -> list[str]:
+        """Compiling: its begin with how long it will take, and how long it took."""
+        before, self._prepares = self._prepares, str(figures.get("preparing") or "")
+        if self._prepares == before:
+            return []
+        if self._prepares:
+            return [self._prepares]
+        return [f"the search is ready after {figures.get('preparing_s') or 0:.0f} s"]
 
     def _playing(self, sessions: Figures) -> list[str]:
         if self._plays or not (sessions.get("workers") or sessions.get("clients")):

@@ -6,8 +6,11 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from client.spool import SUFFIX
 from commands.azrun_config import RunConfig
 from runtime.extras import EXTRAS, is_installed
 from runtime.finding import RUNS
@@ -17,11 +20,10 @@ SHOWN = (
     ("play", "play against it"),
     ("web", "curves, games and a board in the browser, at http://127.0.0.1:8000"),
     ("report", "one page on the run, with alerts"),
-    ("ladder", "how strong it is: Elo over training"),
-    ("games", "its games"),
 )
-"""Commands of azplay that take a run, and what they are for."""
-ARGUMENTS = {"games": " list --newest 20"}
+"""Commands of azplay that take a run, and what they are for, the best first."""
+LOOKS = 2
+"""Of these are named at the end."""
 
 
 def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
@@ -33,8 +35,8 @@ def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
         f"network {settings.net}, port {port}.",
         f"Folder: {folder.path}   logs: {folder.logs}",
         f"To look at it in another terminal: {azplay()} {look} {_run(settings, folder)}",
-        "Next: the rules and the search are compiled (a minute or two the first time), games begin, and "
-        "training begins when there are enough of them.",
+        "Next: the search is compiled for this game, games begin, and training begins when there are enough "
+        "of them.",
         _ending(settings),
     ]
 
@@ -44,18 +46,27 @@ def _ending(settings: RunConfig) -> str:
     return f"{when}Ctrl-C ends it cleanly, and the same command goes on with it."
 
 
-def ending(settings: RunConfig, folder: RunFolder) -> list[str]:
-    """What to do with the run now."""
+def ending(settings: RunConfig, folder: RunFolder, trainer: Mapping[str, Any]) -> list[str]:
+    """What was finished, where it is, and what to do with it now. `trainer`: its figures, {} for none."""
     run = _run(settings, folder)
-    rows = [
-        (f"{azplay()} {name} {run}{ARGUMENTS.get(name, '')}", why) for name, why in SHOWN if _is_usable(name)
-    ]
+    rows = [(f"{azplay()} {name} {run}", why) for name, why in SHOWN if _is_usable(name)][:LOOKS]
     rows.append((_again(), "go on with it"))
     width = max(len(command) for command, _ in rows)
     return [
+        _finished(folder, trainer),
         f"The run {folder.name} is in {folder.path}. Next:",
         *(f"  {command:{width}}   {why}" for command, why in rows),
     ]
+
+
+def _finished(folder: RunFolder, trainer: Mapping[str, Any]) -> str:
+    games, step, version = (trainer.get(key) or 0 for key in ("games", "step", "weights_version"))
+    waiting = sum(1 for _ in folder.spool.rglob(f"*{SUFFIX}"))
+    more = f" Finished games that wait on disk until the run goes on: {waiting:,}." if waiting else ""
+    if not games:
+        return f"Ended. No game was stored yet.{more}"
+    newest = f" The newest weights are version {version:,}." if version else ""
+    return f"Ended. {games:,} games and {step:,} training steps are stored.{newest}{more}"
 
 
 def _is_usable(command: str) -> bool:

@@ -23,6 +23,7 @@ from pathlib import Path
 from games import Game, get_game
 from runtime import logs
 from runtime.aio import Stop
+from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
 from runtime.extras import require
 from runtime.log_files import LogFile
@@ -66,7 +67,7 @@ class App:
         except ValueError as error:
             raise Fatal(str(error), Exit.CONFIG) from error
         _check_gate(config)
-        self._cores = len(os.sched_getaffinity(0))
+        self._cores = usable_cores()
         self._on_terminal = sys.stderr.isatty()
 
     async def run(self, stop: Stop) -> None:
@@ -133,7 +134,8 @@ class App:
             beside = [group.create_task(self._look(front, evaluators, view))]
             try:
                 if workers:
-                    await compile_rules(self._game.name, self._self_play.search.selection, stop)
+                    selection = self._self_play.search.selection
+                    await compile_rules(self._game, selection, front.figures.preparing, stop)
                 if gate is not None:
                     beside.append(group.create_task(gate.run()))
                 await _first_of(front.one_up, stop.finishing)

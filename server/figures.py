@@ -68,6 +68,28 @@ class RecentMean:
 
 
 @dataclass
+class Preparing:
+    """What keeps azserver's workers from playing, after a start. Times are `time.monotonic()`."""
+
+    what: str = ""
+    """For people; empty: nothing."""
+    since: float = 0.0
+    seconds: float = 0.0
+    """That it took in all."""
+
+    def begin(self, what: str, now: float) -> None:
+        self.what, self.since = what, now
+
+    def end(self, now: float) -> None:
+        self.what, self.seconds = "", now - self.since
+
+    def as_dict(self, now: float) -> dict[str, object]:
+        """The figures of STATUS about it."""
+        seconds = now - self.since if self.what else self.seconds
+        return {"preparing": self.what, "preparing_s": round(seconds, 1)}
+
+
+@dataclass
 class Figures:
     """What the front counts itself; the rest of STATUS comes from the queue, the relay and the sessions."""
 
@@ -100,6 +122,7 @@ class Figures:
     bad_batches: int = 0
     """Answers of devices that were no evaluations, or not in every row."""
     weights_refused: int = 0
+    preparing: Preparing = field(default_factory=Preparing)
     faults: Faults = field(default_factory=lambda: Faults(logging.getLogger("server")))
     """Exceptions in the handling of one message or of one turn of a loop."""
     trainer: Mapping[str, object] = field(default_factory=dict)
@@ -141,4 +164,5 @@ class Figures:
             "weights_refused": self.weights_refused,
             "faults": self.faults.count,
             "trainer": self.trainer,
+            **self.preparing.as_dict(now),
         }

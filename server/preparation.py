@@ -10,9 +10,11 @@ import contextlib
 import json
 import logging
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from games import Game
 from protocol.messages import WeightsInfo
 from protocol.settings import SelfPlaySettings, changed
 from runtime.aio import Stop
@@ -23,8 +25,10 @@ from runtime.finding import weights_named
 from runtime.processes import describe_exit, python_module
 from runtime.runs import RunFolder, write_atomically
 from runtime.temporary import own_folder
+from search.compile_times import Compiled
 from server.config import ServerConfig
 from server.devices import choose_devices, may_have_gpus
+from server.figures import Preparing
 from server.weights import WeightsStore
 
 log = logging.getLogger("azserver")
@@ -119,10 +123,14 @@ def with_start_positions(config: ServerConfig) -> SelfPlaySettings:
     return changed(config.self_play, {"start.positions": text})
 
 
-async def compile_rules(game: str, root: str, stop: Stop) -> None:
-    """Fill the compiler's disk cache once, or see that it is filled. `root`: of the settings of self-play."""
-    log.info("compiling the rules of %s (first start only, loaded from the cache later) ...", game)
-    said = await output_of("search.warm", f"{game}:{root}", stop=stop)
+async def compile_rules(game: Game, selection: str, preparing: Preparing, stop: Stop) -> None:
+    """Fill the compiler's disk cache once, or see that it is filled. `selection`: of the settings of
+    self-play."""
+    what = Compiled(game, selection).announcement()
+    log.info("%s", what)
+    preparing.begin(what, time.monotonic())
+    said = await output_of("search.warm", f"{game.name}:{selection}", stop=stop)
+    preparing.end(time.monotonic())
     log.info("%s", said.strip())
 
 

@@ -83,6 +83,7 @@ def test_it_ends_players_before_the_trainer_and_sums_up(
 
 SERVER_THAT_WAITS = """
 import pathlib, signal, sys, zmq
+from protocol.errors import Code
 from protocol.messages import *
 folder = pathlib.Path(sys.argv[2])
 workers = 1
@@ -90,12 +91,18 @@ def on_signal(*_):
     global workers
     workers = 0
 signal.signal(signal.SIGTERM, on_signal)
+peers, is_leaving = set(), False
 socket = zmq.Context().socket(zmq.ROUTER)
 socket.bind("tcp://127.0.0.1:" + sys.argv[1])
 while workers or "trainer" not in (folder / "ended").read_text():
+    if not workers and not is_leaving:
+        is_leaving = True
+        for peer in peers:
+            socket.send_multipart([peer, encode(Goodbye(Code.STOPPING, "the server is stopping", 5.0))])
     if not socket.poll(20):
         continue
     peer, header = socket.recv_multipart()
+    peers.add(peer)
     match decode(header):
         case Hello():
             answer = Welcome(1, "fake", "run", "chess", {}, 1, 1, 5.0, 30.0)
@@ -109,8 +116,9 @@ open(folder / "ended", "a").write("server ")
 
 
 def test_the_server_outlives_the_trainer_so_that_it_takes_the_last_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """That the watcher's own connection ends with the server is nothing to be told of."""
     monkeypatch.setattr(launcher, "ASK_EVERY", 0.05)
     port = find_base_port()
     commands = {"server": [sys.executable, "-c", SERVER_THAT_WAITS, str(port), str(tmp_path)]}
@@ -124,6 +132,8 @@ def test_the_server_outlives_the_trainer_so_that_it_takes_the_last_weights(
 
     run(main)
     assert (tmp_path / "ended").read_text().split() == ["client", "trainer", "server"]
+    assert "lost the session" in (tmp_path / "run" / "logs" / "azrun.log").read_text()
+    assert "lost the session" not in capsys.readouterr().err
 
 
 def test_it_starts_the_commands_with_its_settings(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from commands.azrun_config import RunConfig
 from commands.milestones import Milestones
 from runtime.runs import RunFolder
 
+FIGURES = {"games": 1200, "step": 50, "weights_version": 3}
 PLAYING = {"workers": 1, "clients": 0, "trainer": True}
 
 
@@ -31,6 +32,16 @@ def test_each_event_is_told_once_in_its_order() -> None:
         "weights 1 play now: 1,200 games, step 50, loss 1.500 (policy) and 0.500 (value)",
     ]
     assert told.lines(after) == []
+
+
+def test_compiling_is_told_when_it_begins_and_when_it_is_done() -> None:
+    told = Milestones()
+    compiling = {"preparing": "compiling search kernels for chess (first time ...)", "preparing_s": 1.0}
+    assert told.lines({"sessions": {}, **compiling}) == [compiling["preparing"]]
+    assert told.lines({"sessions": {}, **compiling, "preparing_s": 2.0}) == []
+    assert told.lines({"sessions": {}, "preparing": "", "preparing_s": 41.6}) == [
+        "the search is ready after 42 s"
+    ]
 
 
 def test_a_trainer_that_leaves_is_told_with_what_happens_to_the_games() -> None:
@@ -77,13 +88,25 @@ def test_the_end_names_commands_with_the_paths_of_this_run(
     monkeypatch.setattr(next_steps.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(sys, "argv", ["/usr/bin/azrun", "--run", "chess-1", "--runs", str(runs)])
     settings = RunConfig(run="chess-1", runs=runs)
-    first, *lines = next_steps.ending(settings, RunFolder(runs, "chess-1"))
-    assert f"is in {runs}/chess-1" in first
+    done, where, *lines = next_steps.ending(settings, RunFolder(runs, "chess-1"), FIGURES)
+    assert done == "Ended. 1,200 games and 50 training steps are stored. The newest weights are version 3."
+    assert f"is in {runs}/chess-1" in where
+    assert len(lines) == 3
     *looking, again = [line.split("   ")[0].split() for line in lines]
     for program, command, run, *_ in looking:
         assert (program, run) == ("azplay", said)
         assert command in COMMANDS
     assert again == ["azrun", "--run", "chess-1", "--runs", str(runs)]
+
+
+def test_the_end_says_how_many_games_wait_in_the_spools(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "run")
+    (folder.spool / "client" / "0").mkdir(parents=True)
+    (folder.spool / "client" / "0" / "1.game").touch()
+    told, *_ = next_steps.ending(RunConfig(runs=tmp_path, run="run"), folder, {})
+    assert told == (
+        "Ended. No game was stored yet. Finished games that wait on disk until the run goes on: 1."
+    )
 
 
 def test_azplay_is_named_by_its_path_where_the_shell_would_not_find_it(

@@ -1,0 +1,72 @@
+"""Whether a game's rules and search are compiled on this machine, and how long compiling takes here.
+
+`search.warm` leaves a note beside the compiled code. Like the code itself, it counts for these very sources
+only; the notes of older sources tell how long the next time will take.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from games.jit import CACHE
+from games.jit_sources import foreign_key
+from games.spec import Game
+
+USUAL_SECONDS = 60.0
+"""Of compiling where nothing is known of this machine yet: measured between 25 s and 90 s."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """The compiled code of one game with one selection (`search.selection`)."""
+
+    game: Game
+    selection: str
+    cache: Path = CACHE
+    """Of compiled code, one folder for each state of the sources."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether somebody has compiled it, so that it is only loaded."""
+        return self._note.exists()
+
+    @property
+    def expected_seconds(self) -> float:
+        """Of compiling: as it took here last time, for older sources or for another game."""
+        same = self._times(f"*/compiled-{self.game.name}-{self.selection}.*.json")
+        return (same or self._times("*/compiled-*.json") or [USUAL_SECONDS])[-1]
+
+    def took(self, seconds: float) -> None:
+        """Note that it is compiled. The first note stays: later ones would tell the time of loading."""
+        with contextlib.suppress(OSError):
+            if not self.is_ready:
+                self._note.write_text(json.dumps({"seconds": round(seconds, 1), "at": time.time()}))
+
+    def announcement(self) -> str:
+        """For people who wait."""
+        if self.is_ready:
+            return f"loading the compiled search of {self.game.name}"
+        return (
+            f"compiling search kernels for {self.game.name} (first time on this machine, about "
+            f"{self.expected_seconds:.0f} s)"
+        )
+
+    @property
+    def _note(self) -> Path:
+        module = self.game.rules.end_reason.__module__
+        key = foreign_key(module, getattr(sys.modules.get(module), "__file__", "") or "") or "own"
+        return self.cache / f"compiled-{self.game.name}-{self.selection}.{key}.json"
+
+    def _times(self, pattern: str) -> list[float]:
+        """Seconds in the notes that match, the oldest first."""
+        found = []
+        for path in self.cache.parent.glob(pattern):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                note = json.loads(path.read_text())
+                found.append((float(note["at"]), float(note["seconds"])))
+        return [seconds for _, seconds in sorted(found)]

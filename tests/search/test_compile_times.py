@@ -1,0 +1,42 @@
+"""What is said before a search is compiled, and what later starts know of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from games import get_game
+from search.compile_times import Compiled
+
+GAME = get_game("tic_tac_toe")
+
+
+def test_a_search_is_compiled_once_and_loaded_later(tmp_path: Path) -> None:
+    compiled = Compiled(GAME, "puct", tmp_path / "sources")
+    compiled.cache.mkdir()
+    assert compiled.announcement() == (
+        "compiling search kernels for tic_tac_toe (first time on this machine, about 60 s)"
+    )
+    compiled.took(31.0)
+    assert compiled.announcement() == "loading the compiled search of tic_tac_toe"
+    assert not Compiled(GAME, "gumbel", compiled.cache).is_ready
+
+
+def test_other_sources_take_as_long_as_the_last_time_on_this_machine(tmp_path: Path) -> None:
+    """The same game counts for more than another one, and a new time for more than an old one."""
+    notes = {"a/compiled-chess-puct.own.json": (3, 90.0), "a/compiled-tic_tac_toe-puct.own.json": (1, 20.0)}
+    notes["b/compiled-tic_tac_toe-puct.own.json"] = (2, 25.0)
+    for name, (at, seconds) in notes.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(json.dumps({"at": at, "seconds": seconds}))
+    (tmp_path / "b" / "compiled-go-puct.own.json").write_text("damaged")
+    assert Compiled(GAME, "puct", tmp_path / "c").expected_seconds == 25.0
+    assert Compiled(get_game("connect_four"), "puct", tmp_path / "c").expected_seconds == 90.0
+
+
+def test_loading_does_not_replace_the_time_of_compiling(tmp_path: Path) -> None:
+    compiled = Compiled(GAME, "puct", tmp_path / "sources")
+    compiled.cache.mkdir()
+    compiled.took(31.0)
+    compiled.took(0.5)
+    assert compiled.expected_seconds == 31.0
