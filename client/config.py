@@ -17,8 +17,8 @@ class ClientConfig:
     """Who evaluates positions: `remote` (the server), `cpu`, `cuda:N`, or `auto` (this machine's GPUs if it
     has any, else the server)."""
     workers: int = 0
-    """Worker processes. 0: one per core with the server's evaluators, one per GPU, or one with a CPU network
-    of its own."""
+    """Worker processes. 0: one per core with the server's evaluators (in a container: per core of its CPU
+    limit), one per GPU, or one with a CPU network of its own."""
     games: int = 0
     """Games in flight in each worker. 0: as many as the server wants, or as its own network needs."""
     threads: int = 0
@@ -32,6 +32,9 @@ class ClientConfig:
     """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
     metrics_listen: str = "127.0.0.1"
     """Address of that port; 0.0.0.0 lets other machines read it (no key, no encryption)."""
+    drain: float = 0.0
+    """Seconds that a stop may take: the games in progress are played to their end and handed in, then
+    azclient ends. 0: they are given up at once. Finished games are kept in either case."""
     log_format: Literal["text", "json"] = "text"
     """Lines of the log: for people, or one JSON object a line (docs/metrics.md)."""
     max_wait: float = 60.0

@@ -6,7 +6,9 @@ first child joins the server, compiles its game once into the cache and leaves; 
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -27,6 +29,8 @@ EXAMPLES = (
     "azclient --server gpu-box:5700 --device remote --workers 8   # search here, evaluate there",
     "azclient --server 10.0.0.7 --device cuda:1 --games 2048      # one GPU, more games in flight",
 )
+TELL_EVERY = 10.0
+"""Seconds between two lines on what is left to do before the end."""
 PREPARE = "prepare"
 GRACE = 8.0
 """Seconds that workers get for a clean end; they need about three."""
@@ -37,10 +41,12 @@ log = logging.getLogger("azclient")
 class Supervisor:
     """The life of azclient: prepare once, then keep the workers running until a signal."""
 
-    def __init__(self, plan: Plan, stop: aio.Stop) -> None:
+    def __init__(self, plan: Plan, stop: aio.Stop, drain: float = 0.0) -> None:
+        """`drain`: as in `ClientConfig`."""
         self._plan = plan
         self._stop = stop
-        self._children = Children(grace=GRACE)
+        self._drain = drain
+        self._children = Children(grace=GRACE + drain)
         self._last_words = LastWords(to_stderr)
         self._failed: Fatal | None = None
         self._figures = WorkersFigures(len(plan.workers))
@@ -49,12 +55,25 @@ class Supervisor:
         """Until a signal. Raises Fatal with the preparing child's words and status if it fails."""
         monitor.watched = watched(self._figures, self._processes, spool)
         self._stop.waits_for = "the workers, which give up unfinished games"
+        if self._drain:
+            self._stop.waits_for = f"the workers, which finish their games, {self._drain:.0f} s at most"
         self._children.add(
             PREPARE, self._plan.prepare, restart=False, on_exit=self._on_prepared, sink=self._last_words
         )
-        await self._children.run(self._stop)
+        async with asyncio.TaskGroup() as group:
+            telling = group.create_task(self._tell_what_is_left())
+            await self._children.run(self._stop)
+            telling.cancel()
         if self._failed is not None:
             raise self._failed
+
+    async def _tell_what_is_left(self) -> None:
+        """With --drain: how many games, at once and then now and again."""
+        await self._stop.finishing.wait()
+        while self._drain:
+            left = self._figures.left()
+            log.info("draining: %s; a second signal ends at once and gives unfinished games up", left)
+            await asyncio.sleep(TELL_EVERY)
 
     def _on_prepared(self, code: int) -> None:
         if self._stop.finishing.is_set():
@@ -100,7 +119,7 @@ def _main(argv: Sequence[str] | None) -> int:
         description="Plays AlphaZero self-play games for an azserver and sends it the finished ones. "
         "`azclient doctor HOST` checks machine, way and server.",
     )
-    config.check_ranges(settings, metrics_port=ports.NUMBERS)
+    config.check_ranges(settings, metrics_port=ports.NUMBERS, drain=(0, math.inf))
     address = parse_address(settings.server)
     spool = settings.spool or default_spool(address)
     plan = make_plan(settings, address, spool)
@@ -108,7 +127,7 @@ def _main(argv: Sequence[str] | None) -> int:
 
     async def life(stop: aio.Stop) -> None:
         with Monitor(settings.metrics_listen, settings.metrics_port) as monitor:
-            await Supervisor(plan, stop).run(monitor, spool)
+            await Supervisor(plan, stop, settings.drain).run(monitor, spool)
 
     aio.run(life)
     return int(Exit.OK)

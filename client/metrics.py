@@ -52,6 +52,14 @@ class WorkersFigures:
         if worker in self._said:
             self._said[worker] = {**self._said[worker][0], "joined": False}, self._clock()
 
+    def left(self) -> str:
+        """What the workers have to do before a stop that finishes everything; for people."""
+        playing, waiting = (
+            sum(figures.get(name, 0) for figures, _ in self._said.values())
+            for name in ("in_progress", "spool_games")
+        )
+        return f"{playing:,} games in progress, {waiting:,} finished ones to hand in"
+
     def not_ready(self) -> str:
         """Why nobody plays; "" if a worker does."""
         now = self._clock()

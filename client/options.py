@@ -27,6 +27,7 @@ class WorkerOptions:
     cache: int = 50_000
     name: str = ""
     max_wait: float = 0.0
+    drain: float = 0.0
     warm_only: bool = False
     log_format: Form = "text"
     figures: bool = False
@@ -60,6 +61,7 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--cache", type=int, default=50_000, help="positions whose evaluation is kept; 0: none")
     add("--name", default="", help="name shown to people; empty: the host's")
     add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
+    add("--drain", type=float, default=0.0, help="seconds in which a stop finishes the games in progress")
     add("--warm-only", action="store_true", help="join, compile the server's game, leave")
     add("--log-format", choices=("text", "json"), default="text")
     add("--figures", action="store_true", help="write a line of figures every few seconds, for azclient")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from client.config import ClientConfig
+from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
 from runtime.extras import how_to_install, is_installed
 from runtime.ports import Address
@@ -62,11 +63,11 @@ def make_plan(
     cores: int | None = None,
     has_torch: bool | None = None,
 ) -> Plan:
-    """`gpus`, `cores` and `has_torch`: of this machine, found out when not given. Fatal(CONFIG) for senseless
-    settings."""
+    """`gpus`, `cores` and `has_torch`: of this machine or container, found out when not given. Fatal(CONFIG)
+    for senseless settings."""
     if config.workers < 0 or config.games < 0:
         raise Fatal("--workers and --games must not be negative; 0 chooses for you", Exit.CONFIG)
-    cores = cores or len(os.sched_getaffinity(0))
+    cores = cores or usable_cores()
     gpus = count_gpus() if gpus is None else gpus
     has_torch = is_installed("torch") if has_torch is None else has_torch
     devices = devices_for(config.device, gpus, has_torch=has_torch)
@@ -79,11 +80,12 @@ def make_plan(
         *("--spool", str(spool), "--name", config.name),
         *("--log-format", config.log_format),
     ]
-    figures = ["--figures"] if config.metrics_port else []
+    figures = ["--figures"] if config.metrics_port or config.drain else []
     workers = []
     for index in range(count):
         own = ["--index", str(index), "--device", devices[index % len(devices)]]
-        workers.append([*common, *own, *figures, "--games", str(config.games), "--threads", str(threads)])
+        numbers = ["--games", str(config.games), "--threads", str(threads), "--drain", f"{config.drain:g}"]
+        workers.append([*common, *own, *figures, *numbers])
     prepare = [*common, "--warm-only", "--max-wait", str(config.max_wait)]
     text = "the server" if devices == ["remote"] else ", ".join(devices)
     if config.device == "auto" and gpus and not has_torch:

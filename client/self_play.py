@@ -278,6 +278,8 @@ class GamePool(Pool):
     async def _play_on(self, numbers: Iterator[int]) -> None:
         while not self._finishing.is_set() and self._slots <= self._games:
             await self._room.wait()
+            if self._finishing.is_set():  # while it waited
+                return
             number = next(numbers)
             try:
                 await self._kept(await self._played(number))

@@ -57,6 +57,8 @@ class Uploader:
         """Set while new games may start: the spool is open, not full, and can be written."""
         self.quiet = asyncio.Event()
         """Set while nothing is being written and nothing sent waits for its acknowledgement."""
+        self.empty = asyncio.Event()
+        """Set while no finished game waits, here or in the spool."""
         self.stored = 0
         """Games acknowledged as stored since the start."""
         self._send = send
@@ -149,6 +151,7 @@ class Uploader:
         """Note what is to be done, and have `run` look at it, and at the time, again."""
         self._instructions += instructions
         self.quiet.clear()
+        self.empty.clear()
         self._wake.set()
 
     def _show_room(self) -> None:
@@ -174,6 +177,8 @@ class Uploader:
                 )
         if not (self._writes or self._instructions or self._uploads.in_flight):
             self.quiet.set()
+            if not self.spool.games:
+                self.empty.set()
 
     # ---- In the thread --------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import UNSET
 
 from client.child_lines import figures_line
+from client.draining import drained, waits_for
 from client.evaluators import OwnNet, ServersNet, Source
 from client.joining import Run, is_same_run, read_welcome
 from client.kept import Terms
@@ -30,6 +31,7 @@ from runtime import aio, logs
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal, guarded
 from runtime.sockets import BULK_LIMIT, new_context
+from search.compile_times import Compiled
 from search.forest import Forest
 from search.pool import SearchPool
 from search.warm import warm
@@ -99,9 +101,7 @@ class Worker:
         welcome = await self._first_welcome
         run = self._run = read_welcome(welcome)
         self._check_rounds(run)
-        seconds = await asyncio.to_thread(warm, run.game.name, run.settings.search.selection)
-        if seconds > SLOW_COMPILE:
-            log.info("compiled the rules and the search of %s in %.1f s", run.game.name, seconds)
+        await self._compile(run)
         if self._options.warm_only:
             self._stop.request()
             return
@@ -114,6 +114,14 @@ class Worker:
             self._tell_joined(self._bulk.welcome)
         await source.ready()
         self._begin_games(group, source, uploader, welcome.games_in_flight)
+
+    async def _compile(self, run: Run) -> None:
+        compiled = Compiled(run.game, run.settings.search.selection)
+        if not compiled.is_ready:
+            log.info("%s", compiled.announcement())
+        seconds = await asyncio.to_thread(warm, run.game.name, compiled.selection)
+        if seconds > SLOW_COMPILE:
+            log.info("the search of %s is ready after %.1f s", run.game.name, seconds)
 
     def _claim_folder(self, run: Run) -> Path:
         folder = run_folder(self._options.spool, run.game.name, run.name, run.identity)
@@ -147,7 +155,7 @@ class Worker:
         games = options.games or source.games(wanted)
         self._forest = Forest(run.game, run.settings, games, cache=options.cache)
         self._pool = self._make_pool(SearchPool(self._forest, source.evaluator), uploader, player)
-        self._stop.waits_for = "games already sent to be acknowledged; unfinished games are given up"
+        self._stop.waits_for = waits_for(options.drain)
         log.info(
             "playing %d games of %s at a time, evaluated by %s", games, run.game.name, source.description
         )
@@ -260,8 +268,12 @@ class Worker:
             await asyncio.sleep(TELL_SECONDS)
 
     async def _wind_up(self) -> None:
-        """Give up unfinished games, and hear what becomes of those already sent."""
+        """Give up unfinished games, and hear what becomes of those already sent. With --drain, finish them
+        and hand everything in first."""
         if self._pool is None or self._uploader is None:
+            return
+        if self._options.drain and await drained(self._games, self._uploader, self._options.drain):
+            log.info("drained: %d games finished, all of them handed in", self._pool.finished)
             return
         log.info(
             "%d games finished, %d unfinished games given up", self._pool.finished, self._pool.in_progress

@@ -117,6 +117,21 @@ def test_azclient_is_ready_while_a_worker_that_talks_has_a_session() -> None:
     assert workers.as_dict(1, 1)["leaves"] == {1: 6}
 
 
+def test_what_a_drain_has_to_do_is_the_sum_over_workers() -> None:
+    workers = WorkersFigures(2)
+    assert workers.left() == "0 games in progress, 0 finished ones to hand in"
+    workers.said(0, {"in_progress": 60, "spool_games": 2})
+    workers.said(1, {"in_progress": 4, "spool_games": 1})
+    assert workers.left() == "64 games in progress, 3 finished ones to hand in"
+
+
+def test_a_drain_is_passed_on_to_every_worker_and_has_them_tell_their_figures() -> None:
+    plan = make_plan(ClientConfig("x", workers=2, drain=600), HERE, Path("s"), gpus=0, cores=2)
+    for argv in plan.workers:
+        assert argv[argv.index("--drain") + 1] == "600"
+        assert "--figures" in argv
+
+
 def test_each_server_has_its_own_spool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Under the user's data folder."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))

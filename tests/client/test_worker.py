@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -178,6 +179,36 @@ def test_games_without_a_trainer_stay_in_the_spool_for_the_next_start(tmp_path: 
 
     run_site(tmp_path, trainer, games=2)
     assert left <= uids
+
+
+def test_a_drain_finishes_the_games_in_progress_and_hands_them_in(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """None is given up, and none is left in the spool."""
+    caplog.set_level(logging.INFO, "worker")
+    asked = 0
+
+    async def scenario(site: Site) -> None:
+        nonlocal asked
+        await site.games.get()
+        asked = len(site.bulk.records)
+
+    site = run_site(tmp_path, scenario, games=5, drain=200.0)
+    assert len(site.bulk.records) > asked
+    assert spooled(tmp_path) == []
+    (last,) = [line for line in caplog.messages if "games finished" in line]
+    assert last == f"drained: {len(site.bulk.records)} games finished, all of them handed in"
+
+
+def test_a_drain_ends_in_time_although_nobody_takes_the_games(tmp_path: Path) -> None:
+    """They stay in the spool."""
+
+    async def scenario(site: Site) -> None:
+        site.bulk.ack = lambda message: GameAck(message.uid, "retry", "no_trainer", 1000.0)
+        await site.bulk.until(PutGame)
+
+    run_site(tmp_path, scenario, games=2, drain=0.1)
+    assert spooled(tmp_path)
 
 
 def test_games_of_another_run_of_the_same_name_are_kept_and_not_sent(tmp_path: Path) -> None:
