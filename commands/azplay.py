@@ -25,6 +25,8 @@ COMMANDS = {
     "truth": ("evaluation.truth.command", "errors against positions whose result is known"),
     "mistakes": ("evaluation.truth.mistakes_command", "results that a run's own games throw away"),
     "export": ("engine.onnx_command", "a network as an ONNX model for other programs"),
+    "backup": ("commands.backup.command:backup", "a copy of a run, also while it goes on"),
+    "restore": ("commands.backup.command:restore", "a run from its backup, every file and game verified"),
     "known": ("evaluation.truth.make", "make the known truth: solver labels, endgame tables"),
     "completion": ("commands.completion", "a script by which your shell completes all of this"),
 }

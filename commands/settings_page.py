@@ -40,6 +40,8 @@ COMMANDS = {
     "azplay usi": ("engine.usi.command", "UsiConfig"),
     "azplay export": ("engine.onnx_command", "ExportConfig"),
     "azplay games": ("report.games.command", "GamesConfig"),
+    "azplay backup": ("commands.backup.command", "BackupConfig"),
+    "azplay restore": ("commands.backup.command", "RestoreConfig"),
     "azplay report": ("report.command", "ReportConfig"),
     "azplay completion": ("commands.completion", "CompletionConfig"),
 }

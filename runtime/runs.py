@@ -30,15 +30,18 @@ from runtime.exits import Exit, Fatal
 OLD_PART = 600.0
 """Seconds after which a part of a file is nobody's any more."""
 FOLDERS = ("weights", "checkpoints", "logs", "spool", "tensorboard")
+PARTIAL = ".partial"
+"""At the end of the name of what is being written; no run is called so."""
 
 
 class RunFolder:
     """Paths of the run called `name` under `root`. Nothing is written before `create`."""
 
     def __init__(self, root: Path | str, name: str) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) or name.endswith(PARTIAL):
             raise Fatal(
-                f"{name!r} cannot be a run's name: use letters, digits and ._- , for example chess-1",
+                f"{name!r} cannot be a run's name: use letters, digits and ._- , for example chess-1, and no "
+                f"{PARTIAL} at the end",
                 Exit.CONFIG,
             )
         self.name = name

@@ -130,7 +130,27 @@ def _states(folder: Path) -> list[Path]:
     return sorted(folder.glob("step-*.state"), reverse=True)
 
 
+def check(path: Path) -> Progress:
+    """Where training stood at the checkpoint whose state is in `path`. Damaged unless its files are whole and
+    belong together; the network is not looked at."""
+    state, _ = _read(path)
+    return _progress(state)
+
+
 def _load(path: Path, game: Game, history: int) -> Checkpoint:
+    state, weights = _read(path)
+    try:
+        network, _ = from_bytes(weights, game=game, history=history)
+    except BadWeights as error:
+        raise Damaged(str(error)) from error
+    rng = np.random.default_rng()
+    rng.bit_generator.state = json.loads(state["rng"])
+    # Checkpoints from before there were averages have no entry.
+    return Checkpoint(_progress(state), network, state.get("trained"), state["optimizer"], rng)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], bytes]:
+    """What a checkpoint's two files hold: its state, and the file of the network. Raises Damaged."""
     try:
         content = path.read_bytes()
         weights = path.with_suffix(".safetensors").read_bytes()
@@ -139,17 +159,14 @@ def _load(path: Path, game: Game, history: int) -> Checkpoint:
     data = content[:-HASH_BYTES]
     if hashlib.sha256(data).digest() != content[-HASH_BYTES:]:
         raise Damaged("torn or changed (its hash differs)")
-    state = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    state: dict[str, Any] = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     if hashlib.sha256(weights).hexdigest() != state["weights_sha256"]:
         raise Damaged("the weights beside it are not its own")
-    try:
-        network, _ = from_bytes(weights, game=game, history=history)
-    except BadWeights as error:
-        raise Damaged(str(error)) from error
-    rng = np.random.default_rng()
-    rng.bit_generator.state = json.loads(state["rng"])
+    return state, weights
+
+
+def _progress(state: dict[str, Any]) -> Progress:
     known = json.loads(state["progress"])
     if "paid_for" in known:
         known["allowed"] = known.pop("paid_for")
-    # Checkpoints from before there were averages have no entry.
-    return Checkpoint(Progress(**known), network, state.get("trained"), state["optimizer"], rng)
+    return Progress(**known)

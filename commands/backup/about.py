@@ -1,0 +1,64 @@
+"""What a backup says of itself, `backup.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from runtime.exits import Exit, Fatal
+from runtime.whole_folders import is_unfinished
+
+FILE = "backup.json"
+FORMAT = 1
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of which run it is a copy, and from when."""
+
+    format: int
+    software: str
+    """Version of azselfplay that made it."""
+    made: str
+    """UTC, ISO 8601."""
+    run: str
+    """Name of the run."""
+    run_id: str
+    """Its identity, 32 hex digits, or empty."""
+    game: str
+    games: int | None
+    """Stored games; None where the run folder has no games.db (a server whose trainer is elsewhere)."""
+    step: int | None
+    """Of the newest checkpoint; None without one."""
+    weights: int | None
+    """Version of the weights that play; None where the folder has none (a trainer on its own machine)."""
+
+    def __str__(self) -> str:
+        parts = [f"run {self.run} ({self.game}) as of {self.made}"]
+        if self.games is not None:
+            parts.append(f"{self.games} games")
+        if self.step is not None:
+            parts.append(f"checkpoint of step {self.step}")
+        if self.weights is not None:
+            parts.append(f"weights {self.weights}")
+        return ", ".join(parts)
+
+
+def read_about(backup: Path) -> About:
+    """Fatal(BAD_DATA) if `backup` is no whole backup that this version can read."""
+    if is_unfinished(backup):
+        raise Fatal(
+            f"{backup} is a part of a backup, whose making broke off or is going on: use another one",
+            Exit.BAD_DATA,
+        )
+    try:
+        about = msgspec.json.decode((backup / FILE).read_bytes(), type=About)
+    except (OSError, msgspec.DecodeError) as error:
+        raise Fatal(f"{backup} is no backup of a run ({FILE}: {error})", Exit.BAD_DATA) from error
+    if about.format != FORMAT:
+        raise Fatal(
+            f"{backup} was made by azselfplay {about.software} in format {about.format}; this version reads "
+            f"format {FORMAT}",
+            Exit.BAD_DATA,
+        )
+    return about

@@ -1,0 +1,106 @@
+"""`azplay backup` and `azplay restore`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from tyro.conf import Positional
+
+from commands.backup.restoring import Identity
+from runtime.config import load
+from runtime.exits import Exit
+from runtime.finding import RUNS, run_named
+from runtime.runs import RunFolder
+
+BACKUP_EXAMPLES = (
+    "azplay backup chess-tiny /backup/chess-tiny-monday",
+    "azplay backup runs/chess-tiny /mnt/disk/chess-tiny       # the run goes on meanwhile",
+    "sha256sum -c SHA256SUMS                             # in the backup: its files are as they were",
+)
+RESTORE_EXAMPLES = (
+    "azplay restore /backup/chess-tiny-monday chess-tiny",
+    "azplay restore /backup/chess-tiny-monday chess-copy --identity new    # beside the run, which goes on",
+    "azplay restore /mnt/disk/chess-tiny chess-tiny --train-for gpu-box    # in place of a lost trainer",
+)
+
+
+@dataclass(frozen=True)
+class BackupConfig:
+    """A copy of a run, also while it goes on. Where server and trainer have a machine each, copy on both."""
+
+    run: Positional[str]
+    """Folder of a run, or its name in --runs."""
+    to: Positional[Path]
+    """Folder to make; it must not exist. Until it is whole it is called TO.partial."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+
+
+@dataclass(frozen=True)
+class RestoreConfig:
+    """A run from a backup, if each of its files has its hash and each of its games follows the rules."""
+
+    backup: Positional[Path]
+    """A folder that `azplay backup` has made."""
+    run: Positional[str]
+    """Name of the run in --runs, or its folder; it must not exist."""
+    runs: Path = RUNS
+    """Folder of all runs."""
+    identity: Identity = "auto"
+    """keep: it is the run that was backed up, and games that wait for that are sent to it. new: it is a run
+    of its own, beside the other one. auto: keep, but refuse if the other one is still in the same folder."""
+    train_for: str = ""
+    """HOST or HOST:PORT of an azserver: become its trainer, with the settings in the backup, once the run is
+    restored. For a trainer whose machine is gone. Empty: only restore."""
+    hashes_only: bool = False
+    """Compare the hashes of the files only, and do not replay every game under the rules."""
+
+
+def backup() -> int:
+    """Entry point of `azplay backup`. Returns the exit status."""
+    config = load(BackupConfig, command="azplay backup", examples=BACKUP_EXAMPLES)
+    from commands.backup.making import make_backup
+
+    about = make_backup(run_named(config.run, config.runs), config.to, _said("backup"))
+    print(f"{config.to}: {about}")
+    return int(Exit.OK)
+
+
+def restore() -> int:
+    """Entry point of `azplay restore`. Returns the exit status."""
+    config = load(RestoreConfig, command="azplay restore", examples=RESTORE_EXAMPLES)
+    from commands.backup import restoring
+
+    run = _new_run(config.run, config.runs)
+    say = _said("restore")
+    about = restoring.restore(
+        config.backup, run, config.identity, verify_games=not config.hashes_only, say=say
+    )
+    print(f"{run.path}: {about}", flush=True)
+    if config.train_for:
+        _train(run, config.train_for)
+    return int(Exit.OK)
+
+
+def _train(run: RunFolder, server: str) -> NoReturn:
+    """Become the trainer of this run: the process goes on as `python -m trainer`."""
+    flags = ["--config", str(run.trainer_config)] if run.trainer_config.exists() else []
+    flags += ["--server", server, "--runs", str(run.path.parent), "--run", run.name]
+    os.execv(sys.executable, [sys.executable, "-m", "trainer", *flags])
+
+
+def _new_run(text: str, runs: Path) -> RunFolder:
+    path = Path(text) if "/" in text else runs / text
+    return RunFolder(path.parent, path.name)
+
+
+def _said(command: str) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        print(f"azplay {command}: {text}", file=sys.stderr, flush=True)
+
+    return say

@@ -1,0 +1,43 @@
+"""A copy of a games.db beside the trainer that writes to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from runtime.exits import Exit, Fatal
+from store.errors import reading
+from store.sqlite import connect
+
+
+def copy_games(source: Path, target: Path) -> None:
+    """Write to `target` the games of `source` as they stand at one moment, in one file.
+
+    SQLite's own backup in a single step: it reads in one transaction, so it sees either all of a commit or
+    nothing, however many come meanwhile, and none of them waits for it. (The write-ahead log is not folded
+    back while it lasts.) Fatal as `store.errors.reading`.
+    """
+    with reading(source):
+        old = connect(source, read_only=True)
+        try:
+            new = apsw.Connection(str(target))
+            try:
+                with new.backup("main", old, "main") as backup:
+                    backup.step(-1)
+                # Else whoever opens the copy would need to write files beside it.
+                new.execute("PRAGMA journal_mode=DELETE")
+            finally:
+                new.close()
+        finally:
+            old.close()
+
+
+def check_file(path: Path) -> None:
+    """Fatal(BAD_DATA) unless SQLite finds all pages of the file sound."""
+    with reading(path):
+        connection = connect(path, read_only=True)
+        found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
+        connection.close()
+    if found != ["ok"]:
+        raise Fatal(f"{path} is damaged: {found[0]}", Exit.BAD_DATA)
