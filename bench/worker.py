@@ -65,6 +65,17 @@ class MadeUpNetwork:
         wdl = np.stack([win, np.full_like(win, 0.5), 0.5 - win], axis=1)
         return (weights / np.repeat(sums, counts)).astype(np.float16), wdl
 
+    def run(
+        self,
+        features: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.uint16],
+        actions: npt.NDArray[np.uint16],
+    ) -> Any:
+        return self.collect(self.submit(features, counts, actions))
+
+    def halve(self) -> None:
+        """It is never short of memory."""
+
     def collect(self, ticket: Any) -> Any:
         self._done_at = max(self._done_at + BATCH_SECONDS, time.monotonic())
         time.sleep(max(0.0, self._done_at - time.monotonic()))

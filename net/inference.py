@@ -7,6 +7,7 @@ An `Inference` is used from one thread at a time.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -93,6 +94,8 @@ class Inference:
         self.target_rows = min(default, self.max_rows)
         self.meta: WeightsMeta | None = None
         self._engine: Engine | None = None
+        self._network: Network | None = None
+        """That of the engine, folded."""
         self._free = list(range(in_flight))
 
     @property
@@ -124,8 +127,16 @@ class Inference:
         same = self.meta is not None and self.meta.architecture.played == meta.architecture.played
         if self._engine is not None and same:
             self._engine.set_weights(folded)
-            self.meta = meta
+            self._network, self.meta = folded, meta
             return
+        try:
+            self._begin(folded, meta)
+        except torch.cuda.OutOfMemoryError:
+            self._network, self.meta = folded, meta
+            self.halve()
+
+    def _begin(self, folded: Network, meta: WeightsMeta) -> None:
+        """Compute with this network from now on. The engine before stays if a new one cannot be made."""
         engine = make_engine(
             folded,
             self.game,
@@ -136,8 +147,27 @@ class Inference:
             in_flight=self.in_flight,
         )
         self.close()
-        self._engine, self.meta = engine, meta
+        self._engine, self._network, self.meta = engine, folded, meta
         self._prepare()
+
+    def halve(self) -> None:
+        """The device has no room for the largest batch: take half as many rows from now on, or as many as it
+        has room for. Batches in flight are lost. torch's OutOfMemoryError if one row is too many."""
+        if self._network is None or self.meta is None:
+            raise RuntimeError("no weights are loaded yet")
+        while True:
+            self.close()
+            self._free = list(range(self.in_flight))
+            if self.is_cuda:
+                torch.cuda.empty_cache()
+            if self.max_rows == 1:
+                raise torch.cuda.OutOfMemoryError(f"{self.device} has no room for a batch of one row")
+            self.buckets = buckets_up_to(self.buckets, self.max_rows // 2)
+            self.max_rows = self.buckets[-1]
+            self.target_rows = min(self.target_rows, self.max_rows)
+            with contextlib.suppress(torch.cuda.OutOfMemoryError):
+                self._begin(self._network, self.meta)
+                return
 
     def submit(
         self,

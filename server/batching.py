@@ -146,6 +146,14 @@ class LeafQueue:
         self._devices[evaluator] = _Device(max(1, target_rows), max(1, pipeline))
         return lost + self._dispatch(now)
 
+    def evaluator_resized(self, evaluator: EvaluatorId, target_rows: int, now: float) -> list[Instruction]:
+        """A device that is up takes batches of another size from now on. One that is not is ignored."""
+        device = self._devices.get(evaluator)
+        if device is None:
+            return []
+        device.target_rows = max(1, target_rows)
+        return self._dispatch(now)
+
     def batch_done(
         self, evaluator: EvaluatorId, batch: int, now: float, wrong: npt.NDArray[np.bool_] | None = None
     ) -> list[Instruction]:

@@ -58,6 +58,13 @@ class Network(Protocol):
     @property
     def device_name(self) -> str: ...
     def load(self, path: str, sha256: bytes) -> Any: ...
+    def halve(self) -> None: ...
+    def run(
+        self,
+        features: npt.NDArray[np.uint64],
+        counts: npt.NDArray[np.uint16],
+        actions: npt.NDArray[np.uint16],
+    ) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.float32]]: ...
     def submit(
         self,
         features: npt.NDArray[np.uint64],
@@ -70,12 +77,18 @@ class Network(Protocol):
 @dataclass(frozen=True)
 class _Submitted:
     batch: Batch
+    positions: tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], npt.NDArray[np.uint16]]
+    """As `Network.submit` takes them: kept, as they are computed again if the device is short of memory."""
     ticket: Any
     began: float
 
 
 class EvaluatorLoop:
-    """Answers one front over one socket. `bad_weights` is what `network.load` raises for a bad file."""
+    """Answers one front over one socket.
+
+    `bad_weights` is what `network.load` raises for a bad file, `out_of_memory` what the network raises when
+    its device has no room for a batch.
+    """
 
     def __init__(
         self,
@@ -86,6 +99,7 @@ class EvaluatorLoop:
         bad_weights: type[Exception],
         heartbeat: float = HEARTBEAT,
         masks: LegalMasks | None = None,
+        out_of_memory: type[Exception] = MemoryError,
     ) -> None:
         """`feature_words`: uint64 words of one packed position. `heartbeat`: seconds of idleness between
         PINGs. `masks`: reads the legal actions, where these do not come as a list."""
@@ -96,6 +110,7 @@ class EvaluatorLoop:
         self._bad_weights = bad_weights
         self._heartbeat_ms = int(1000 * heartbeat)
         self._masks = masks
+        self._out_of_memory = out_of_memory
         self._version = 0
         self._submitted: deque[_Submitted] = deque()
         self._last_done = 0.0
@@ -106,12 +121,19 @@ class EvaluatorLoop:
         while True:
             self.step()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether batches are on the device."""
+        return bool(self._submitted)
+
     def step(self) -> None:
         """Take what has arrived while there is room on the device, then answer the oldest batch."""
+        wait = not self._submitted
         while len(self._submitted) < self._network.in_flight:
-            frames = self._receive(wait=not self._submitted)
+            frames = self._receive(wait=wait)
             if frames is None:
                 break
+            wait = False
             self._on_message(frames)
         if self._submitted:
             self._answer_oldest()
@@ -155,13 +177,56 @@ class EvaluatorLoop:
         else:
             masks = np.frombuffer(frames[2], np.uint8).reshape(batch.rows, -1).copy()
             actions = self._masks.lists(counts, masks)
+        positions = (features, counts, actions)
         began = time.perf_counter()
-        ticket = self._network.submit(features, counts, actions)
-        self._submitted.append(_Submitted(batch, ticket, began))
+        if batch.rows > self._network.max_rows:  # sent before the front knew that batches are smaller now
+            self._answer(_Submitted(batch, positions, None, began), *self._network.run(*positions))
+            return
+        try:
+            ticket = self._network.submit(*positions)
+        except self._out_of_memory:
+            self._submitted.append(_Submitted(batch, positions, None, began))
+            self._halve()
+            return
+        self._submitted.append(_Submitted(batch, positions, ticket, began))
 
     def _answer_oldest(self) -> None:
-        done = self._submitted.popleft()
-        priors, wdl = self._network.collect(done.ticket)
+        try:
+            priors, wdl = self._network.collect(self._submitted[0].ticket)
+        except self._out_of_memory:
+            self._halve()
+            return
+        self._answer(self._submitted.popleft(), priors, wdl)
+
+    def _halve(self) -> None:
+        """The device had no room: make its batches smaller, tell the front, and compute again, in parts, all
+        that was submitted. If one row is too many, the process ends, and others get its rows."""
+        before = self._network.max_rows
+        while True:
+            self._network.halve()
+            try:
+                answers = [self._network.run(*one.positions) for one in self._submitted]
+                break
+            except self._out_of_memory:
+                log.debug("%d rows are still too many", self._network.max_rows)
+        self._say_smaller(before)
+        for one, answer in zip(list(self._submitted), answers, strict=True):
+            self._answer(one, *answer)
+        self._submitted.clear()
+
+    def _say_smaller(self, before: int) -> None:
+        log.warning(
+            "%s is short of memory: batches have %d rows at most from now on, before it were %d. End other "
+            "programs on the device, or choose a smaller --net",
+            self._network.device_name,
+            self._network.max_rows,
+            before,
+        )
+        self.say_ready()
+
+    def _answer(
+        self, done: _Submitted, priors: npt.NDArray[np.float16], wdl: npt.NDArray[np.float32]
+    ) -> None:
         now = time.perf_counter()
         busy, self._last_done = now - max(done.began, self._last_done), now
         self._send(BatchDone(done.batch.batch, done.batch.rows, self._version, busy), priors, wdl)
@@ -170,7 +235,7 @@ class EvaluatorLoop:
         """Swap between two batches: those submitted are answered by the weights they were sent to."""
         while self._submitted:
             self._answer_oldest()
-        described = self._network.target_rows, self._network.device_name
+        described, before = self._described(), self._network.max_rows
         try:
             self._network.load(message.path, message.sha256)
         except self._bad_weights as error:
@@ -178,9 +243,14 @@ class EvaluatorLoop:
             self._send(WeightsRefused(message.version, str(error)[:2000]))
             return
         self._version = message.version
-        if (self._network.target_rows, self._network.device_name) != described:
+        if self._network.max_rows < before:
+            self._say_smaller(before)
+        elif self._described() != described:
             self.say_ready()
         self._send(WeightsLoaded(message.version, message.sha256))
+
+    def _described(self) -> tuple[int, str]:
+        return self._network.target_rows, self._network.device_name
 
     def _send(self, message: Message, *frames: npt.NDArray[Any]) -> None:
         self._socket.send_multipart(
@@ -201,8 +271,16 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def make_network(options: argparse.Namespace) -> tuple[Network, Game, type[Exception]]:
-    """The network without weights, its game, and the exception of bad weights."""
+@dataclass(frozen=True)
+class _Made:
+    network: Network
+    game: Game
+    bad_weights: type[Exception]
+    out_of_memory: type[Exception]
+
+
+def make_network(options: argparse.Namespace) -> _Made:
+    """The network without weights, its game, and the exceptions that `EvaluatorLoop` must know."""
     import torch
 
     from games import get_game
@@ -223,24 +301,26 @@ def make_network(options: argparse.Namespace) -> tuple[Network, Game, type[Excep
         )
     except ValueError as error:
         raise Fatal(f"device {options.device} cannot be used: {error}", Exit.CONFIG) from error
-    return network, game, BadWeights
+    return _Made(network, game, BadWeights, torch.cuda.OutOfMemoryError)
 
 
 def main() -> int:
     """Entry point of the process."""
     options = parse()
     logs.set_up(f"evaluator-{options.index}", form=options.log_format)
-    network, game, bad_weights = make_network(options)
+    made = make_network(options)
+    mask_bytes = made.game.mask_bytes
     context = new_context()
     socket = dealer(context, options.endpoint, limit=FRAME_LIMIT)
     EvaluatorLoop(
         socket,
-        network,
-        game.feature_words(options.history),
+        made.network,
+        made.game.feature_words(options.history),
         options.index,
-        bad_weights,
+        made.bad_weights,
         options.heartbeat,
-        LegalMasks(game.mask_bytes) if game.mask_bytes else None,
+        LegalMasks(mask_bytes) if mask_bytes else None,
+        made.out_of_memory,
     ).run()
     return int(Exit.OK)
 

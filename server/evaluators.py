@@ -60,6 +60,8 @@ class PoolEvents:
 
     up: Callable[[Device], None]
     """It has weights and takes batches."""
+    resized: Callable[[Device], None]
+    """One that is up describes itself anew: `ready` has other sizes."""
     died: Callable[[bytes], None]
     done: Callable[[bytes, BatchDone, list[memoryview]], None]
     taken: Callable[[WeightsInfo], None]
@@ -186,6 +188,8 @@ class EvaluatorPool:
         present = self._devices.get(ready.index)
         if present is not None and present.peer == peer:
             present.ready = ready
+            if present.sha256:
+                self._events.resized(present)
             return
         self._forget(ready.index)
         self.watch.ready(ready.index, self._clock())

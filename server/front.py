@@ -122,6 +122,7 @@ class Front:
         )
         events = PoolEvents(
             up=self._on_evaluator_up,
+            resized=self.leaf.evaluator_resized,
             died=self.leaf.evaluator_died,
             done=self.leaf.batch_done,
             taken=self._on_weights_taken,

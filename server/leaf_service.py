@@ -118,9 +118,11 @@ class LeafService:
     # ---- evaluators -------------------------------------------------------------------------
 
     def evaluator_up(self, device: Device) -> None:
-        ready = device.ready
-        target = min(ready.target_rows, ready.max_rows)
-        self._carry_out(self.queue.evaluator_ready(device.peer, target, ready.pipeline, self._clock()))
+        pipeline = device.ready.pipeline
+        self._carry_out(self.queue.evaluator_ready(device.peer, _rows(device), pipeline, self._clock()))
+
+    def evaluator_resized(self, device: Device) -> None:
+        self._carry_out(self.queue.evaluator_resized(device.peer, _rows(device), self._clock()))
 
     def evaluator_died(self, peer: bytes) -> None:
         self._carry_out(self.queue.evaluator_died(peer, self._clock()))
@@ -191,3 +193,8 @@ def batch_peer(batch: SendBatch) -> bytes:
     """Evaluators are known to the queue by the number of their connection."""
     assert isinstance(batch.evaluator, bytes)
     return batch.evaluator
+
+
+def _rows(device: Device) -> int:
+    """Of a batch for this device."""
+    return min(device.ready.target_rows, device.ready.max_rows)

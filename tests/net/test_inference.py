@@ -310,3 +310,55 @@ def test_running_without_weights_is_an_error_that_says_so() -> None:
     batch = a_batch(FOUR_SHAPE, 1, 2)
     with pytest.raises(RuntimeError, match="no weights are loaded"):
         Inference(FOUR_SHAPE, 1).run(batch.features, batch.counts, batch.actions)
+
+
+class SmallDevice(TorchEngine):
+    """Refuses larger buckets than it has room for, as a GPU does when it makes or runs them."""
+
+    room = 6
+
+    def __init__(self, *arguments: object, buckets: tuple[int, ...], **options: object) -> None:
+        if buckets[-1] > 4 * self.room:
+            raise torch.cuda.OutOfMemoryError("no room for the buffers")
+        super().__init__(*arguments, buckets=buckets, **options)  # type: ignore[arg-type]
+
+    def start(self, batch: Batch, slot: int) -> None:
+        if batch.rows > self.room:
+            raise torch.cuda.OutOfMemoryError("no room for the batch")
+        super().start(batch, slot)
+
+
+def on_a_small_device(network: Network, game: Game, history: int, device: str, **options: object) -> Engine:
+    options.pop("threads")
+    return SmallDevice(network, game, history, device, torch.float32, **options)  # type: ignore[arg-type]
+
+
+def test_a_device_that_is_short_of_memory_gets_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Down to what it has room for, at the start and later; the answers stay those of the network."""
+    network, batch = trained_like(ODD_TANH, FOUR_SHAPE, 1), a_batch(FOUR_SHAPE, 1, 32)
+    meta = WeightsMeta(FOUR_SHAPE.name, 1, ODD_TANH)
+    whole = Inference(FOUR_SHAPE, 1, threads=1, target_rows=8)
+    whole.use(network, meta)
+    wanted = whole.run(batch.features, batch.counts, batch.actions)
+    monkeypatch.setattr("net.inference.make_engine", on_a_small_device)
+    small = Inference(FOUR_SHAPE, 1, threads=1, max_rows=64, target_rows=8)
+    small.use(network, meta)
+    assert small.buckets == (1, 4, 8, 16), "32 rows have no room, 16 have when it begins"
+    small.submit(batch.features[:1], batch.counts[:1], batch.actions[: batch.counts[0]])
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        small.run(batch.features, batch.counts, batch.actions)
+    small.halve()
+    small.halve()
+    assert (small.buckets, small.target_rows) == ((1, 4), 4)
+    found = small.run(batch.features, batch.counts, batch.actions)
+    np.testing.assert_allclose(found[0], wanted[0], atol=2e-3)
+    np.testing.assert_allclose(found[1], wanted[1], atol=2e-3)
+
+
+def test_a_device_without_room_for_one_row_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("net.inference.make_engine", on_a_small_device)
+    monkeypatch.setattr(SmallDevice, "room", 0)
+    with pytest.raises(torch.cuda.OutOfMemoryError, match="one row"):
+        Inference(FOUR_SHAPE, 1, threads=1, max_rows=8, target_rows=8).use(
+            trained_like(ODD_TANH, FOUR_SHAPE, 1), WeightsMeta(FOUR_SHAPE.name, 1, ODD_TANH)
+        )

@@ -139,3 +139,92 @@ def test_bad_weights_are_refused_with_the_reason_and_the_loop_goes_on(joined: tu
         loop.step()
     assert front.receive()[0] == WeightsRefused(7, "not finite")
     assert front.receive()[0].version == 0
+
+
+class NoRoom(Exception):
+    pass
+
+
+class ShortOfMemory(CountingNetwork):
+    """Has room for so many rows in all, submitted or being computed; notes what it computes."""
+
+    def __init__(self, room: int, *, fails_late: bool = False) -> None:
+        super().__init__()
+        self.room = room
+        self.fails_late = fails_late
+        self.computed: list[int] = []
+        self.lost: list[tuple] = []
+        """Tickets of before the memory was given back."""
+
+    def submit(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple:
+        assert len(counts) <= self.max_rows
+        if len(counts) > self.room and not self.fails_late:
+            raise NoRoom
+        return super().submit(features, counts, actions)
+
+    def collect(self, ticket: tuple) -> tuple[np.ndarray, np.ndarray]:
+        assert not any(ticket is one for one in self.lost)
+        if len(ticket[1]) > self.room:
+            raise NoRoom
+        self.computed.append(len(ticket[1]))
+        return super().collect(ticket)
+
+    def halve(self) -> None:
+        if self.max_rows == 1:
+            raise NoRoom
+        self.max_rows //= 2
+        self.target_rows = min(self.target_rows, self.max_rows)
+
+    def run(self, features: np.ndarray, counts: np.ndarray, actions: np.ndarray) -> tuple:
+        parts = []
+        for at in range(0, len(counts), self.max_rows):
+            rows = slice(at, at + self.max_rows)
+            parts.append(self.collect((0, features[rows], actions[rows])))
+            if len(counts[rows]) > self.room:
+                raise NoRoom
+        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+
+
+def send_rows(front: Front, batch: int, rows: int) -> None:
+    """Row r has the features (r, r) and the one legal action r."""
+    numbers = np.arange(rows, dtype=np.uint64)
+    arrays = (np.stack([numbers, numbers], axis=1), np.ones(rows, np.uint16), numbers.astype(np.uint16))
+    front.send(Batch(batch, rows), *arrays)
+
+
+@pytest.mark.parametrize("fails_late", [False, True])
+def test_without_memory_batches_become_smaller_once_and_no_row_is_lost(
+    joined: tuple, fails_late: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whether the device says so at once or when the batch is collected; the front hears the new size."""
+    front, _, _, socket = joined
+    network = ShortOfMemory(3, fails_late=fails_late)
+    loop = EvaluatorLoop(socket, network, 2, 3, BadFile, out_of_memory=NoRoom)
+    for batch in (1, 2, 3):
+        send_rows(front, batch, 8)
+    messages = []
+    while len(messages) < 4:
+        if not front.socket.poll(10):
+            if loop.is_busy or socket.poll(0):
+                loop.step()
+            continue
+        message, frames = front.receive()
+        messages.append(message)
+        if isinstance(message, BatchDone):
+            assert np.frombuffer(frames[0], np.float16).tolist() == list(range(8))
+    assert messages[0] == EvaluatorReady(3, "counter", 2, 2, 3)
+    assert [one.batch for one in messages[1:]] == [1, 2, 3]
+    assert set(network.computed) == {2}, "8 and 4 rows were too many"
+    assert [one.getMessage() for one in caplog.records if "short of memory" in one.getMessage()] == [
+        "counter is short of memory: batches have 2 rows at most from now on, before it were 8. End other "
+        "programs on the device, or choose a smaller --net"
+    ]
+
+
+def test_a_device_without_room_for_one_row_ends_its_process(joined: tuple) -> None:
+    """The front then gives its rows to another."""
+    front, _, _, socket = joined
+    loop = EvaluatorLoop(socket, ShortOfMemory(0), 2, 3, BadFile, out_of_memory=NoRoom)
+    send_rows(front, 1, 1)
+    with pytest.raises(NoRoom):
+        loop.step()

@@ -250,6 +250,38 @@ def test_rows_of_a_refused_request_that_wait_to_be_tried_alone_are_dropped() -> 
     assert queue.queued_rows == 0
 
 
+def test_a_device_that_describes_itself_anew_gets_batches_of_its_new_size() -> None:
+    """What it has is still its own; one that is not up is ignored."""
+    queue = ready_queue(target_rows=100)
+    queue.request("a", 1, leaves(100), 0.0)
+    queue.request("a", 2, leaves(40), 0.0)
+    assert plan(queue.evaluator_resized("gpu", 30, 0.0)) == [("gpu", 2, [("a", 2, 0, 30)])]
+    assert plan(queue.batch_done("gpu", 2, 0.0)[1:]) == []
+    assert plan(queue.batch_done("gpu", 1, 0.0)[1:]) == [("gpu", 3, [("a", 2, 30, 10)])]
+    assert queue.evaluator_resized("another", 30, 0.0) == []
+
+
+def test_of_two_devices_one_is_lost_for_good_and_no_row_is() -> None:
+    """All rows that it had, in two batches, are computed by the other, once."""
+    queue = LeafQueue()
+    for name in ("gpu", "other"):
+        queue.evaluator_ready(name, 8, 2, 0.0)
+    sends = [one for number in range(8) for one in queue.request("a", number, leaves(8, number), 0.0)]
+    lost = [one for one in sends if one.evaluator == "gpu"]
+    todo = [one for one in sends if one.evaluator == "other"]
+    assert len(lost) == len(todo) == 2
+    todo += queue.evaluator_died("gpu", 0.0)
+    answered: list[tuple[int, int]] = []
+    while todo:
+        batch = todo.pop(0)
+        assert batch.evaluator == "other"
+        done = queue.batch_done("other", batch.batch, 0.0)
+        answers = [one for one in done if isinstance(one, Answer)]
+        answered += [(one.request, one.first + row) for one in answers for row in range(one.rows)]
+        todo += [one for one in done if isinstance(one, SendBatch)]
+    assert sorted(answered) == [(number, row) for number in range(8) for row in range(8)]
+
+
 class AnyHistory(RuleBasedStateMachine):
     """Whatever arrives, dies, fails or leaves: every row is answered exactly once or refused."""
 
@@ -307,6 +339,13 @@ class AnyHistory(RuleBasedStateMachine):
             self.device_dies(name)
         self.devices[name], self.running[name] = (size, pipeline), {}
         self.carry_out(self.queue.evaluator_ready(name, size, pipeline, self.now))
+
+    @precondition(lambda self: self.devices)
+    @rule(data=st.data(), size=st.integers(1, 200))
+    def device_is_resized(self, data: st.DataObject, size: int) -> None:
+        name = data.draw(st.sampled_from(sorted(self.devices)))
+        self.devices[name] = (size, self.devices[name][1])
+        self.carry_out(self.queue.evaluator_resized(name, size, self.now))
 
     @rule(name=st.integers(0, 2))
     def device_dies(self, name: int) -> None:
