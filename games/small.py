@@ -6,7 +6,7 @@ Bit `i` is cell `i`, row by row from the bottom left. The first player's stones 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -122,9 +122,11 @@ def action_from_number(rules: Rules, state: State, text: str, noun: str, max_leg
     return legal[text.strip()]
 
 
-def render(state: State, rows: int, cols: int, footer: str = "") -> str:
-    """The board for a terminal, with `footer` below it."""
+def render(state: State, rows: int, cols: int, footer: str = "", beside: Sequence[str] = ()) -> str:
+    """The board for a terminal, with `footer` below it and `beside`, a text for each row, on its right."""
     lines = [" ".join(row) for row in board_rows(state, rows, cols)]
+    if beside:
+        lines = [f"{line}    {text}" for line, text in zip(lines, beside, strict=True)]
     to_move = FIRST if int(state[2]) % 2 == 0 else SECOND
     return "\n".join([*lines, *([footer] if footer else []), f"{to_move} to move"])
 
@@ -137,15 +139,17 @@ def notation(
     cols: int,
     noun: str,
     actions: int,
-    footer: str,
+    footer: str = "",
+    beside: Sequence[str] = (),
 ) -> Notation:
-    """Text of a game whose actions are numbers from 1: `noun` is what they number, `footer` explains them."""
+    """Text of a game whose actions are numbers from 1: `noun` is what they number, and `footer` or `beside`
+    (`render`) shows where they are."""
     return Notation(
         state_from_text=state_from_text,
         state_to_text=lambda state: stones_to_text(state, rows, cols),
         action_to_text=lambda _state, action: str(action + 1),
         action_from_text=lambda state, text: action_from_number(rules, state, text, noun, actions),
-        render=lambda state: render(state, rows, cols, footer),
+        render=lambda state: render(state, rows, cols, footer, beside),
     )
 
 

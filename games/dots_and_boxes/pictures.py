@@ -68,5 +68,17 @@ def svg(text: Text, state: State, move: str) -> bytes:
             cx, cy = at(2 * row, 2 * col)
             name = f"<title>{LETTERS[col]}{row + 1}</title>"
             parts.append(f'<circle cx="{cx}" cy="{cy}" r="{DOT}">{name}</circle>')
+    parts += _coordinates(board)
     size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(parts)}</svg>'.encode()
+
+
+def _coordinates(board: Board) -> list[str]:
+    """Letters of the columns of dots below them, numbers of the rows to their left."""
+    font = 'font-family="sans-serif" font-size="11" text-anchor="middle" fill="#606060"'
+    below, found = _size(board)[1] - 4, list[str]()
+    for col in range(board.cols + 1):
+        found.append(f'<text x="{_place(board, 0, 2 * col)[0]}" y="{below}" {font}>{LETTERS[col]}</text>')
+    for row in range(board.rows + 1):
+        found.append(f'<text x="7" y="{_place(board, 2 * row, 0)[1] + 4}" {font}>{row + 1}</text>')
+    return found

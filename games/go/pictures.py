@@ -7,8 +7,8 @@ from games.go.vertices import PASS, vertex_of
 from games.knowledge import Clicks, grid
 from games.spec import State
 
-STEP, MARGIN = 24, 20
-"""Pixels: from line to line, and around the board."""
+STEP, MARGIN = 24, 30
+"""Pixels: from line to line, and around the board, where the coordinates stand."""
 WOOD, LINE, LAST = "#e3b76b", "#5a4520", "#c03030"
 STONES = (("x", "#202020", "#000000"), ("o", "#f8f8f8", "#707070"))
 """Letter, colour and rim of each side's stones."""
@@ -22,6 +22,7 @@ def svg(text: Text, state: State, move: str) -> bytes:
     for at in range(MARGIN, last + 1, STEP):
         for x1, y1, x2, y2 in ((at, MARGIN, at, last), (MARGIN, at, last, at)):
             parts.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{LINE}"/>')
+    parts += _coordinates(size)
     for down, row in enumerate(text.rows(state)):
         for col, letter in enumerate(row):
             vertex = vertex_of(size, (size - 1 - down) * size + col)
@@ -37,6 +38,17 @@ def svg(text: Text, state: State, move: str) -> bytes:
                 parts.append(f'<circle {place} r="{STEP // 5}" fill="{LAST}"/>')
     frame = f'width="{width}" height="{width}" viewBox="0 0 {width} {width}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {frame}>{"".join(parts)}</svg>'.encode()
+
+
+def _coordinates(size: int) -> list[str]:
+    """Letters of the columns below, numbers of the rows on the left."""
+    font = f'font-family="sans-serif" font-size="11" text-anchor="middle" fill="{LINE}"'
+    below, found = STEP * (size - 1) + 2 * MARGIN - 5, list[str]()
+    for at in range(size):
+        letter = vertex_of(size, at)[0]
+        found.append(f'<text x="{MARGIN + STEP * at}" y="{below}" {font}>{letter}</text>')
+        found.append(f'<text x="9" y="{MARGIN + STEP * (size - 1 - at) + 4}" {font}>{at + 1}</text>')
+    return found
 
 
 def clicks(size: int) -> Clicks:

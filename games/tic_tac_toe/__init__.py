@@ -76,7 +76,7 @@ NOTATION = small.notation(
     cols=COLS,
     noun="cell",
     actions=CELLS,
-    footer="(cells 1-9, row by row from the bottom left)",
+    beside=("7 8 9", "4 5 6", "1 2 3"),
 )
 
 

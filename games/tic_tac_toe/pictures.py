@@ -9,18 +9,19 @@ from games.tic_tac_toe import COLS, ROWS
 
 STEP, ARM, WIDTH = 90, 24, 270
 """Pixels: of a cell, from the middle of a mark to its end, of the board."""
-PAPER, LINE, LAST = "#fbfaf6", "#8a8577", "#f3e6b8"
+PAPER, LINE, NUMBER, LAST = "#fbfaf6", "#8a8577", "#6b675c", "#f3e6b8"
 FIRSTS, SECONDS = "#2d5fa8", "#b5532a"
 
 
 def svg(state: State, move: str) -> bytes:
-    """The position; `move`, the number of a cell, led to it and is marked."""
+    """The position with the cells' numbers; `move`, one of them, led to it and is marked."""
     parts = [f'<rect width="{WIDTH}" height="{WIDTH}" fill="{PAPER}"/>']
     for down, row in enumerate(board_rows(state, ROWS, COLS)):
         for col, seen in enumerate(row):
             if move == str(_cell(down, col) + 1):
                 place = f'x="{STEP * col}" y="{STEP * down}" width="{STEP}" height="{STEP}"'
                 parts.append(f'<rect {place} fill="{LAST}"/>')
+            parts.append(_number(down, col))
             if seen != EMPTY:
                 parts.append(_mark(seen, STEP * col + STEP // 2, STEP * down + STEP // 2))
     for at in (STEP, 2 * STEP):
@@ -35,6 +36,12 @@ def _mark(side: str, x: int, y: int) -> str:
         strokes = f"M{x - ARM} {y - ARM}L{x + ARM} {y + ARM}M{x - ARM} {y + ARM}L{x + ARM} {y - ARM}"
         return f'<path d="{strokes}" stroke="{FIRSTS}" stroke-width="9" stroke-linecap="round"/>'
     return f'<circle cx="{x}" cy="{y}" r="{ARM + 2}" fill="none" stroke="{SECONDS}" stroke-width="9"/>'
+
+
+def _number(down: int, col: int) -> str:
+    """The cell's number in its upper left corner."""
+    font = f'font-family="sans-serif" font-size="15" fill="{NUMBER}"'
+    return f'<text x="{STEP * col + 9}" y="{STEP * down + 20}" {font}>{_cell(down, col) + 1}</text>'
 
 
 def _cell(down: int, col: int) -> int:

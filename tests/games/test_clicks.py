@@ -109,3 +109,33 @@ def test_shogi_draws_pieces_in_hand_with_their_number() -> None:
     assert texts.count("B") == 2
     assert texts.count("1") == 3  # the file, and a count in each hand
     assert len(list(drawn("shogi", moves).iter(f"{SVG}polygon"))) == 40
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "connect_four"])
+def test_the_number_of_a_move_stands_where_it_is_clicked(name: str) -> None:
+    noun = {"tic_tac_toe": "cell", "connect_four": "column"}[name]
+    spots = {spot.name: spot for spot in clicks_of(name).spots}
+    texts = [
+        (text.text, float(text.get("x", "")), float(text.get("y", "")))
+        for text in drawn(name, []).iter(SVG + "text")
+    ]
+    assert {f"{noun} {number}" for number, _, _ in texts} == set(spots)
+    for number, x, y in texts:
+        spot = spots[f"{noun} {number}"]
+        assert spot.x < x < spot.x + spot.width
+        assert spot.y < y < spot.y + spot.height
+
+
+@pytest.mark.parametrize(("name", "spot"), [("go_9x9", "J4"), ("go_5x5", "A1")])
+def test_a_point_of_go_stands_above_its_letter_and_beside_its_number(name: str, spot: str) -> None:
+    place = next(one for one in clicks_of(name).spots if one.name == spot)
+    found = {text.text: text for text in drawn(name, []).iter(SVG + "text")}
+    assert float(found[spot[0]].get("x", "")) == place.x + place.width / 2
+    assert float(found[spot[1:]].get("y", "")) == pytest.approx(place.y + place.height / 2, abs=5)
+
+
+def test_the_dots_of_dots_and_boxes_have_letters_and_numbers() -> None:
+    texts = [text.text for text in drawn("dots_and_boxes", []).iter(SVG + "text")]
+    game = get_game("dots_and_boxes")
+    columns, rows = "abcdefghijkl"[: game.cols + 1], range(1, game.rows + 2)
+    assert sorted(map(str, texts)) == sorted([*columns, *map(str, rows)])

@@ -158,3 +158,16 @@ def test_the_drawing_shows_the_board_from_the_first_players_side() -> None:
         "1 2 3 4 5 6 7",
         "o to move",
     ]
+
+
+def test_the_drawing_of_tic_tac_toe_shows_the_cells_numbers() -> None:
+    state = tic_tac_toe.GAME.notation.state_from_text("..x/.o./...")
+    assert tic_tac_toe.GAME.notation.render(state).splitlines() == [
+        ". . x    7 8 9",
+        ". o .    4 5 6",
+        ". . .    1 2 3",
+        "x to move",
+    ]
+    cell = tic_tac_toe.GAME.notation.action_from_text(state, "7")
+    after = child_of(tic_tac_toe.GAME, state, cell)
+    assert tic_tac_toe.GAME.notation.render(after).startswith("x . x")
