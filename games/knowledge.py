@@ -257,6 +257,8 @@ class Knowledge:
     """Where to click on that picture. None: moves are chosen by their text."""
     pgn: PgnWriter | None = None
     """In the form that programs for the game read: PGN for chess, CSA for shogi. None: there is none."""
+    more_forms: Mapping[str, PgnWriter] = field(default_factory=dict)
+    """Other forms by name: `kif`."""
     between_games: str = ""
     """Stands between the games of a file in that form."""
     solution: Solution | None = None

@@ -20,6 +20,9 @@ OUTCOMES = {"": None, "first": 1, "draw": 0, "second": -1}
 SHOWN = 12
 """Moves of the network's policy that are shown."""
 
+LONGEST_LINE = 1000
+"""Characters of a line of moves."""
+
 
 def _filter(request: web.Request) -> Filter:
     outcome = request.query.get("outcome", "")
@@ -56,7 +59,8 @@ async def _position(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
     ply = whole(request.match_info["ply"], "the ply", 0, 0, MOST)
-    return as_json(await site.reading(lambda: site.shelf.position(run, number, ply)))
+    line = request.query.get("line", "")[:LONGEST_LINE].split()
+    return as_json(await site.reading(lambda: site.shelf.position(run, number, ply, line)))
 
 
 async def _network(request: web.Request) -> web.Response:
@@ -87,7 +91,8 @@ async def _weights(request: web.Request) -> web.Response:
 async def _download(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
-    name, text = await site.reading(lambda: site.shelf.download(run, number))
+    form = request.query.get("form", "")
+    name, text = await site.reading(lambda: site.shelf.download(run, number, form))
     headers = {"Content-Disposition": f'attachment; filename="{quote(name)}"'}
     return web.Response(text=text, content_type="text/plain", headers=headers)
 

@@ -4,20 +4,18 @@ again, so that a run that is deleted is let go."""
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from threading import Lock
 from typing import Any
 
 from games import get_game
-from games.game_history import GameHistory
-from games.knowledge import knowledge_of
+from games.game_history import GameHistory, replay
 from games.spec import PLY_CAP, RESIGNATION, Game, State
 from protocol.records import POLICY_TARGET, BadRecord, GameRecord
-from report.games.export import as_pgn, as_text, tags
+from report.games.export import TEXT, forms_of, tags
 from report.games.showing import RESULTS, Ply, plies, versions
 from runtime.runs import RunFolder
 from store.reader import StoreReader
@@ -33,6 +31,9 @@ KEPT = 8
 """Games kept ready: whoever steps through one asks for each of its positions."""
 CANDIDATES = 12
 """Moves shown with their visits."""
+
+ENDINGS = {TEXT: "txt", "KIF": "kifu"}
+"""Of files in a form, where it is not the form's name; `.kif` would be taken for Shift JIS."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,6 @@ class Shelf:
         """A game with its moves and values; values are for the first player."""
         one = self._of(run, number)
         turn = [1 if ply.side == 0 else -1 for ply in one.plies]
-        known = knowledge_of(one.game)
         return {
             **_about(one.stored),
             "player": one.record.source,
@@ -117,7 +117,7 @@ class Shelf:
             "seconds": one.record.seconds,
             "score": one.played.score(),
             "start": one.record.start,
-            "form": form_of(one.game) if known.pgn else "text",
+            "forms": list(forms_of(one.game)),
             "moves": [ply.move for ply in one.plies],
             "sides": [ply.side for ply in one.plies],
             "values": [ply.value * sign for ply, sign in zip(one.plies, turn, strict=True)],
@@ -128,10 +128,13 @@ class Shelf:
             "kl": [ply.prior_kl for ply in one.plies],
         }
 
-    def position(self, run: RunFolder, number: int, ply: int) -> dict[str, Any]:
-        """The position after `ply` moves, and what the search there found."""
+    def position(self, run: RunFolder, number: int, ply: int, line: Sequence[str] = ()) -> dict[str, Any]:
+        """The position after `ply` moves, and what the search there found; with a `line` of other moves from
+        there on the position after those."""
         one = self._of(run, number)
         _check_ply(one, ply)
+        if line:
+            return {"ply": ply, "board": board(one.game, _after(one, ply, line), line[-1]), "search": None}
         before = one.plies[ply - 1].move if ply else ""
         state = one.played.states[ply]
         found = {"ply": ply, "board": board(one.game, state, before), "search": None}
@@ -145,14 +148,16 @@ class Shelf:
         _check_ply(one, ply)
         return one.record.start, [done.move for done in one.plies[:ply]], one.played.states[ply]
 
-    def download(self, run: RunFolder, number: int) -> tuple[str, str]:
-        """(file name, contents) of a game in the form that other programs read."""
+    def download(self, run: RunFolder, number: int, form: str) -> tuple[str, str]:
+        """(file name, contents) of a game in one of its `forms_of`; "" is the first."""
         one = self._of(run, number)
-        pgn = knowledge_of(one.game).pgn
-        write: Callable[[Game, dict[str, str], GameRecord], str]
-        write = as_text if pgn is None else partial(as_pgn, pgn)
-        text = write(one.game, tags(f"azselfplay {run.name}", one.stored, one.record), one.record)
-        ending = {"text": "txt"}.get(form_of(one.game), form_of(one.game).lower())
+        forms = forms_of(one.game)
+        form = form or next(iter(forms))
+        if form not in forms:
+            text = f"Games of {one.game.name} can be had as {' or '.join(forms)}, not as {form[:40]!r}."
+            raise Trouble(text, HTTPStatus.BAD_REQUEST)
+        text = forms[form](one.game, tags(f"azselfplay {run.name}", one.stored, one.record), one.record)
+        ending = ENDINGS.get(form, form.lower())
         return f"{run.name}-{number}.{ending}", text + "\n"
 
     def _of(self, run: RunFolder, number: int) -> Open:
@@ -197,6 +202,14 @@ def _check_ply(one: Open, ply: int) -> None:
         raise Trouble(f"Game {one.stored.seq} has the positions 0 to {len(one.plies)}, not {ply}.")
 
 
+def _after(one: Open, ply: int, line: Sequence[str]) -> State:
+    try:
+        return replay(one.game, one.record.start, [*(done.move for done in one.plies[:ply]), *line]).state
+    except ValueError as error:
+        text = f"That line cannot be played from position {ply}: {error}"
+        raise Trouble(text, HTTPStatus.BAD_REQUEST) from error
+
+
 def _about(row: Stored) -> dict[str, Any]:
     return {
         "number": row.seq,
@@ -230,10 +243,3 @@ def _search(one: Open, ply: int) -> Mapping[str, Any]:
             for move, (_, visits) in zip(moves(one.game, state, actions), most, strict=True)
         ],
     }
-
-
-def form_of(game: Game) -> str:
-    """The name of the form in which a game is downloaded."""
-    if knowledge_of(game).pgn is None:
-        return "text"
-    return {"gtp": "SGF", "usi": "CSA"}.get(game.notation.engine_protocol, "PGN")

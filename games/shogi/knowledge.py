@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from games.knowledge import Heuristic, Knowledge, Matches
-from games.shogi import heuristic, pictures, records
+from games.shogi import heuristic, kif, pictures, records
 from games.shogi.ends import END_REASONS, MATE
 from games.shogi.openings import BOOK
 
@@ -19,6 +19,7 @@ KNOWLEDGE = Knowledge(
     svg=pictures.svg,
     clicks=pictures.CLICKS,
     pgn=records.csa,
+    more_forms={"kif": kif.kif},
     between_games=records.BETWEEN_GAMES,
     matches=Matches(
         opponents=("random", "greedy", "alphabeta:1"),

@@ -28,6 +28,7 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], e
     ending   comment behind the last move. How the game ended is the tag Termination or its beginning
     """
     state = state_from_sfen(start)
+    moves = up_to_resignation(tags, state, moves)
     lines = ["V2.2", f"N+{tags.get('White', '')}", f"N-{tags.get('Black', '')}"]
     lines += [f"${name.upper()}:{tags[name]}" for name in ("Event", "Site") if name in tags]
     lines += _position(state)
@@ -36,6 +37,21 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], e
         lines += [line, *_comments(comment)]
     reasons = (tags.get("Termination", ""), ending.partition(":")[0])
     return "\n".join([*lines, _end(state, reasons), *_comments(ending)])
+
+
+def side_to_move(state: State) -> int:
+    """0: Black, the first player."""
+    return int(state[REST] & ONE)
+
+
+def up_to_resignation(
+    tags: Mapping[str, str], start: State, moves: Sequence[tuple[str, str]]
+) -> Sequence[tuple[str, str]]:
+    """The moves after which the side to move resigned. A side of self-play resigns with its move, which game
+    files have no word for: it is left out."""
+    winner = {"1-0": 0, "0-1": 1}.get(tags.get("Result", ""))
+    is_after_it = winner is not None and winner == side_to_move(start) ^ (len(moves) & 1)
+    return moves[:-1] if tags.get("Termination") == "resignation" and is_after_it else moves
 
 
 def _end(state: State, reasons: Sequence[str]) -> str:

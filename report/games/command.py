@@ -24,6 +24,7 @@ EXAMPLES = (
     "azplay games chess-tiny list --newest 20",
     "azplay games chess-tiny show 17 --boards 4",
     "azplay games runs/chess-tiny export --first 100 --last 199 --out games.pgn",
+    "azplay games shogi-1 export --form kif --out games.kifu",
 )
 Action = Literal["list", "show", "export", "verify", "stats"]
 ACTIONS = get_args(Action)
@@ -51,6 +52,8 @@ class GamesConfig:
     """Only this many of the newest games; 0: all."""
     boards: int = 10
     """show: plies between two boards; 0: only the start and the end."""
+    form: str = ""
+    """export: pgn, sgf, csa, kif or text, whichever the game has; empty: the first that it has."""
     out: Path | None = None
     """export: file to write; default: standard output."""
 
@@ -111,7 +114,7 @@ def _show(games: StoreReader, config: GamesConfig) -> int:
 def _export(games: StoreReader, wanted: Range, config: GamesConfig) -> int:
     from report.games.export import export
 
-    exported, damaged = export(games, wanted, config.out, _say)
+    exported, damaged = export(games, wanted, config.form, config.out, _say)
     _say(f"{exported} games exported, {damaged} damaged ones left out")
     return int(Exit.BAD_DATA if damaged else Exit.OK)
 

@@ -28,16 +28,46 @@ from store.rows import Stored
 Writer = Callable[[Game, dict[str, str], GameRecord], str]
 
 
+TEXT = "text"
+"""The form of our own, which any game has: tags and moves."""
+FORMS = {"gtp": "SGF", "usi": "CSA"}
+"""The form of `Knowledge.pgn` by the protocol of engines; PGN for others."""
+
+
+def forms_of(game: Game) -> dict[str, Writer]:
+    """The forms in which games can be written, the usual one first: `PGN`, `CSA`, `KIF`, `text`."""
+    known, found = knowledge_of(game), dict[str, Writer]()
+    if known.pgn is not None:
+        found[FORMS.get(game.notation.engine_protocol, "PGN")] = partial(as_pgn, known.pgn)
+    found |= {name.upper(): partial(as_pgn, write) for name, write in known.more_forms.items()}
+    return {**found, TEXT: as_text}
+
+
+def _form_named(name: str, game: Game) -> str:
+    forms = {form.lower(): form for form in forms_of(game)}
+    if not name:
+        return next(iter(forms.values()))
+    if name.lower() not in forms:
+        raise Fatal(
+            f"--form is {name!r}, but games of {game.name} are exported as {', '.join(forms)}", Exit.CONFIG
+        )
+    return forms[name.lower()]
+
+
 def export(
-    games: StoreReader, wanted: Range, out: Path | None, say: Callable[[str], None]
+    games: StoreReader, wanted: Range, form: str, out: Path | None, say: Callable[[str], None]
 ) -> tuple[int, int]:
-    """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games."""
+    """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games.
+
+    `form`: one of `forms_of`, in small or capital letters; "" is the first. Fatal(CONFIG) for another one.
+    """
+    name = _form_named(form, get_game(games.game))
     if out is None:
-        return _export_to(sys.stdout, games, wanted, say)
+        return _export_to(sys.stdout, games, wanted, name, say)
     partial = out.with_name(out.name + ".partial")
     try:
         with partial.open("w", encoding="utf-8") as file:
-            counts = _export_to(file, games, wanted, say)
+            counts = _export_to(file, games, wanted, name, say)
         partial.replace(out)
     except OSError as error:
         raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
@@ -45,11 +75,12 @@ def export(
 
 
 def _export_to(
-    file: TextIO, games: StoreReader, wanted: Range, say: Callable[[str], None]
+    file: TextIO, games: StoreReader, wanted: Range, form: str, say: Callable[[str], None]
 ) -> tuple[int, int]:
     game, exported, damaged = get_game(games.game), 0, 0
-    known = knowledge_of(game)
-    write: Writer = as_text if known.pgn is None else partial(as_pgn, known.pgn)
+    forms = forms_of(game)
+    write = forms[form]
+    between = knowledge_of(game).between_games if form == next(iter(forms)) else ""
     event = f"azselfplay {games.path.resolve().parent.name}"
     for stored in games.rows(wanted):
         try:
@@ -59,7 +90,7 @@ def _export_to(
             damaged += 1
             say(f"game {stored.seq} is damaged: {error}")
             continue
-        file.write((known.between_games if exported else "") + text + "\n\n")
+        file.write((between if exported else "") + text + "\n\n")
         exported += 1
     return exported, damaged
 

@@ -83,6 +83,22 @@ def test_a_network_says_what_it_thinks_of_a_position(runs: Path) -> None:
     looked_at(runs, look)
 
 
+def test_a_line_that_was_not_played_is_shown_from_a_position_of_the_game(runs: Path) -> None:
+    async def look(client: Client) -> None:
+        path = "/api/run/a-run/games/1"
+        played = (await got(client, path))["moves"]
+        other = next(str(cell) for cell in range(1, 10) if str(cell) not in played[:3])
+        found = await got(client, f"{path}/at/2?line={other}")
+        assert found["search"] is None
+        position = found["board"]["position"]
+        assert (position.count("x"), position.count("o")) == (2, 1)
+        assert position != (await got(client, f"{path}/at/3"))["board"]["position"]
+        wrong = await got(client, f"{path}/at/2?line={played[0]}", 400)
+        assert "cannot be played from position 2" in wrong["error"]
+
+    looked_at(runs, look)
+
+
 @pytest.mark.parametrize(
     ("path", "status", "text"),
     [
@@ -102,24 +118,34 @@ def test_a_game_or_position_that_is_not_there_is_a_sentence(
     looked_at(runs, look)
 
 
+TEXT = ("text", "txt", "[Game ")
+
+
 @pytest.mark.parametrize(
-    ("game", "form", "begin"),
+    ("game", "forms"),
     [
-        ("tic_tac_toe", "txt", '[Game "tic_tac_toe"]'),
-        ("chess", "pgn", "[Event"),
-        ("go_5x5", "sgf", "(;"),
-        ("shogi", "csa", "V2"),
+        ("tic_tac_toe", [TEXT]),
+        ("chess", [("PGN", "pgn", "[Event"), TEXT]),
+        ("go_5x5", [("SGF", "sgf", "(;"), TEXT]),
+        ("shogi", [("CSA", "csa", "V2"), ("KIF", "kifu", "#KIF"), TEXT]),
     ],
 )
 def test_games_are_downloaded_as_other_programs_read_them(
-    tmp_path: Path, game: str, form: str, begin: str
+    tmp_path: Path, game: str, forms: list[tuple[str, str, str]]
 ) -> None:
     run_with_games(tmp_path, game, games=1)
 
     async def look(client: Client) -> None:
-        async with client.get("/run/a-run/games/1/download") as answer:
-            assert answer.headers["Content-Disposition"] == f'attachment; filename="a-run-1.{form}"'
-            assert (await answer.text()).startswith(begin)
+        shown = await got(client, "/api/run/a-run/games/1")
+        assert shown["forms"] == [form for form, _, _ in forms]
+        path = "/run/a-run/games/1/download"
+        for form, ending, begin in [("", *forms[0][1:]), *forms]:
+            async with client.get(f"{path}?form={form}") as answer:
+                assert answer.headers["Content-Disposition"] == f'attachment; filename="a-run-1.{ending}"'
+                assert (await answer.text()).startswith(begin)
+        async with client.get(f"{path}?form=odt") as answer:
+            assert answer.status == 400
+            assert "can be had as" in await answer.text()
 
     looked_at(tmp_path, look)
 

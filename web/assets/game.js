@@ -3,6 +3,7 @@
 import { api, ask, choice, complain, count, el, fixed, main, pageOf, percent, signed, table, trying, words } from "./core.js";
 import { Board } from "./board.js";
 import { Chart } from "./chart.js";
+import { Variations } from "./variations.js";
 
 const { run, number } = main.dataset;
 const SIDES = ["first player", "second player"];
@@ -13,6 +14,7 @@ const slider = el("input", { type: "range", min: 0, value: 0, "aria-label": "Pos
 const where = el("p", { class: "where", role: "status" });
 const search = el("section", { "aria-label": "The search in this position" });
 const network = el("section", { "aria-label": "A network on this position" });
+const variations = new Variations(run, Number(number), (moves) => trying(() => showLine(moves)));
 const onward = el("a", {}, "Play on from here");
 let game = null;
 let ply = 0;
@@ -28,14 +30,15 @@ function drawAbout() {
   const score = game.score === null ? "" : ` (${signed(game.score, 1)})`;
   about.replaceChildren(
     `${game.result}${score} by ${words(game.reason)}, ${game.plies} plies, weights ${game.weights}, ${count(game.simulations)} simulations a move, played by ${game.player || "?"}. `,
-    el("a", { href: pageOf(run, `/games/${number}/download`), download: true }, `Download (${game.form})`));
+    "Download: ", ...game.forms.flatMap((form, at) => [at ? ", " : "",
+      el("a", { href: pageOf(run, `/games/${number}/download?form=${form}`), download: true, "aria-label": `Download as ${form}` }, form)]));
 }
 
 function drawValue() {
   const xs = game.moves.map((_, at) => at);
   value.set([
     { label: "after the search", xs, ys: game.values, colour: 0 },
-    { label: "network alone", xs, ys: game.priors, colour: 1, dashed: true },
+    { label: "network alone", xs, ys: game.priors, colour: 1, dash: 1 },
   ], "ply", ply);
 }
 
@@ -87,13 +90,23 @@ async function askNetwork() {
 function draw() {
   slider.value = ply;
   const before = ply ? `, after ${game.moves[ply - 1]}` : "";
-  where.textContent = `Position ${ply} of ${game.moves.length}${before}`;
+  where.replaceChildren(`Position ${ply} of ${game.moves.length}${before}`);
   onward.href = pageOf(run, `/play?game=${number}&ply=${ply}`);
   board.show(position.board, [], position.search?.candidates.slice(0, 6) ?? []);
   value.mark = ply;
   value.draw();
   drawSearch();
   drawNetwork();
+  variations.at(ply, game.sides[ply], asked);
+}
+
+/** The position after moves that were not played; the next step leads back to the game. */
+async function showLine(moves) {
+  const here = position;
+  const found = await ask(api(run, `/games/${number}/at/${here.ply}?${new URLSearchParams({ line: moves.join(" ") })}`));
+  if (here !== position) return;
+  board.show(found.board);
+  where.replaceChildren(`Variation from position ${here.ply}: ${moves.join(" ")}. `, el("button", { type: "button", onclick: () => draw() }, "Back to the game"));
 }
 
 async function go(to) {
@@ -122,7 +135,7 @@ await trying(async () => {
   slider.max = game.moves.length;
   drawAbout();
   drawValue();
-  main.append(about, el("div", { class: "beside" }, el("div", {}, board.element, steps, slider, where, onward), el("div", {}, search, network)), value.element);
+  main.append(about, el("div", { class: "beside" }, el("div", {}, board.element, steps, slider, where, onward), el("div", {}, search, network, variations.element)), value.element);
   await go(Number(location.hash.slice(1)) || 0);
 });
 if (game) {

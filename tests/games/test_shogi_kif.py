@@ -1,0 +1,85 @@
+"""Games of shogi as KIF, read again by two other programs."""
+
+from __future__ import annotations
+
+import cshogi
+import cshogi.KIF
+import numpy as np
+import pytest
+import shogi.KIF
+
+from games import get_game
+from games.game_history import GameHistory, replay
+from games.shogi.kif import kif
+from games.shogi.records import csa
+
+GAME = get_game("shogi")
+HANDS = "4k4/9/2P3p2/9/1r2G1s2/9/9/9/4K2L1 {side} RB2G3S4N3L16P 1"
+BARE = "4k4/9/9/9/9/9/9/9/4K4 {side} - 1"
+
+
+def played(seed: int, plies: int, start: str = "") -> GameHistory:
+    rng, game = np.random.default_rng(seed), replay(GAME, start)
+    while game.end_reason() is None and game.ply < plies:
+        game.play(int(rng.choice(game.legal_actions())))
+    return game
+
+
+def text_of(game: GameHistory, **tags: str) -> str:
+    return kif(tags, game.start, [(move, "well\nplayed") for move in game.moves_text()], "")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cshogi_reads_moves_players_comments_and_the_result(seed: int) -> None:
+    """Drops, promotions and recaptures are among 200 random plies."""
+    game = played(seed, 200)
+    moves = game.moves_text()
+    read = cshogi.KIF.Parser.parse_str(text_of(game, White="a", Black="b", Termination="resignation"))
+    assert [cshogi.move_to_usi(move) for move in read.moves] == moves
+    assert {True} == {any(sign in "".join(moves) for sign in signs) for signs in ("*", "+")}
+    assert read.names == ["a", "b"]
+    assert read.comments == ["well\nplayed"] * len(moves)
+    assert read.win == (cshogi.WHITE_WIN if len(moves) % 2 == 0 else cshogi.BLACK_WIN)
+
+
+@pytest.mark.parametrize("side", "bw")
+def test_another_start_is_drawn_as_a_board_with_hands(side: str) -> None:
+    start = HANDS.format(side=side)
+    game = played(1, 0, start)
+    (read,) = shogi.KIF.Parser.parse_str(text_of(game))
+    board, to_move, hands, _ = read["sfen"].split()
+    assert [board, to_move] == start.split()[:2]
+    assert sorted(hands) == sorted(start.split()[2])
+    (after,) = shogi.KIF.Parser.parse_str(text_of(played(1, 9, start)))
+    assert after["moves"] == played(1, 9, start).moves_text()
+
+
+@pytest.mark.parametrize(
+    ("reason", "side", "line", "said"),
+    [
+        ("mate", "b", "   1 詰み", "まで0手で後手の勝ち"),
+        ("resignation", "w", "   1 投了", "まで0手で先手の勝ち"),
+        ("repetition", "b", "   1 千日手", "まで0手で千日手"),
+        ("declaration", "w", "   1 入玉勝ち", "まで0手で後手の入玉勝ち"),
+        ("perpetual_check_given", "b", "   1 反則負け", "まで0手で後手の反則勝ち"),
+        ("perpetual_check_suffered", "w", "   1 反則勝ち", "まで0手で後手の反則勝ち"),
+        ("ply_cap", "b", "   1 中断", "まで0手で中断"),
+    ],
+)
+def test_the_last_lines_say_how_the_game_ended(reason: str, side: str, line: str, said: str) -> None:
+    lines = kif({"Termination": reason}, BARE.format(side=side), [], "").splitlines()
+    assert lines[-2:] == [line, said]
+
+
+def test_a_side_that_resigns_with_its_move_is_not_shown_to_have_played_it() -> None:
+    """Self-play's way; the formats have it that the side to move resigns."""
+    tags = {"Termination": "resignation", "Result": "0-1"}
+    moves = [(move, "") for move in ("7g7f", "3c3d", "2g2f")]
+    assert kif(tags, "", moves, "").splitlines()[-2:] == ["   3 投了", "まで2手で後手の勝ち"]
+    assert csa(tags, "", moves, "").splitlines()[-2:] == ["-3334FU", "%TORYO"]
+    assert csa({**tags, "Result": "1-0"}, "", moves, "").splitlines()[-2:] == ["+2726FU", "%TORYO"]
+
+
+def test_a_move_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a legal move"):
+        kif({}, "", [("7g7e", "")], "")
