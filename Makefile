@@ -91,7 +91,7 @@ help:
 	@echo "make test-oracles  rules compared with other programs (gnugo, cshogi); minutes"
 	@echo "make check    ruff, mypy, import-linter, documentation"
 	@echo "make docs     the documentation as a site, in build/docs"
-	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|ingest|sampler|memory)"
+	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|pages|ingest|sampler|memory)"
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock: connect-four, krk"
 	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--turns 5')"

@@ -12,6 +12,7 @@ BENCHMARKS = {
     "transport": "leaves/s over ipc and tcp between two processes",
     "inference": "positions/s per batch bucket",
     "loop": "evals/s of the running system over those of the bare network",
+    "pages": "processor time of an evaluation with ten pages open over that without",
     "worker": "a worker's processor time an evaluation, beside a network that only takes its time",
     "ingest": "games/s verified, committed and acknowledged",
     "sampler": "training samples/s from a window of 20 million positions",

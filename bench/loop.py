@@ -112,10 +112,20 @@ class Watcher:
         if isinstance(message, Status):
             self.figures = {**message.figures, **processor_seconds(self._root), "at": time.monotonic()}
 
+    async def be_connected(self) -> None:
+        """Until cancelled."""
+        await self._connection.run()
+
     async def until_playing(self) -> None:
         while not self.figures.get("evals"):
             self._connection.send(GetStatus())
             await asyncio.sleep(0.5)
+
+    async def until_training(self) -> None:
+        figures: dict[str, Any] = {}
+        while not figures.get("trainer", {}).get("step"):
+            await asyncio.sleep(1.0)
+            figures = await self.look()
 
     async def look(self) -> dict[str, Any]:
         self.figures = {}
@@ -125,7 +135,7 @@ class Watcher:
     async def watch(self, turns: int) -> list[Turn]:
         """The steady system and the bare network, in turns."""
         async with asyncio.TaskGroup() as group:
-            running = group.create_task(self._connection.run())
+            running = group.create_task(self.be_connected())
             await self.until_playing()
             await asyncio.sleep(SETTLING_SECONDS)
             threads, rows = len(os.sched_getaffinity(0)), self.figures["target_rows"]
