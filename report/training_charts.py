@@ -70,6 +70,13 @@ def training_charts(history: History) -> list[Chart]:
             "value",
         ),
         (
+            "Errors in known positions",
+            "Share of positions in which the likeliest move of the network, without a search, throws the "
+            "result away. Only positions in which some move does.",
+            {name.partition("/")[2]: curve(name) for name in history.names("known_errors")},
+            "share of positions",
+        ),
+        (
             "Spread of values",
             "Standard deviation over positions of held-out games: near 0, all values are the same. In chess "
             "also the correlation with material: below 0 a sign is wrong, near 0 nothing is learned.",

@@ -23,9 +23,10 @@ import secrets
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from runtime.exits import Exit, Fatal
+from runtime.run_lock import RunLock
 
 OLD_PART = 600.0
 """Seconds after which a part of a file is nobody's any more."""
@@ -131,25 +132,25 @@ class RunFolder:
         text = f"{self.about} is damaged; restore it from a backup, or use another --run name"
         return Fatal(text, Exit.BAD_DATA)
 
-    def lock(self, program: str) -> IO[str]:
-        """Claim the folder for one `program` (azserver, trainer) until the file is closed or this process
-        is gone, killed or not. Raises Fatal(CONFIG) if another process has it, Fatal(DISK) if the file cannot
-        be made.
+    def lock(self, program: str) -> RunLock:
+        """Claim the folder for one `program` (azserver, trainer) until the lock is closed or this process is
+        gone, killed or not. Raises Fatal(CONFIG) if another process has it, Fatal(DISK) if the file cannot be
+        made.
         """
         try:
-            file = (self.path / f"{program}.lock").open("w")
-        except OSError as error:
-            raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.close()
+            return RunLock(self.lock_of(program))
+        except BlockingIOError as error:
             raise Fatal(
                 f"run {self.name!r} in {self.path} belongs to another {program} process: stop that one, or "
                 "give another --run name",
                 Exit.CONFIG,
             ) from error
-        return file
+        except OSError as error:
+            raise Fatal(f"cannot write to the run folder {self.path}: {error.strerror}", Exit.DISK) from error
+
+    def lock_of(self, program: str) -> Path:
+        """The file of that lock (`runtime.run_lock`)."""
+        return self.path / f"{program}.lock"
 
     def write_figures(self, figures: dict[str, Any]) -> None:
         """Leave the trainer's figures for whoever looks at the run later. Raises OSError."""

@@ -137,6 +137,10 @@ class PublishingSettings:
     """Seconds between two checkpoints; one more is written at the end."""
     keep_checkpoints: int = 3
     """How many checkpoints are kept; the oldest are deleted."""
+    known_positions: int = 100
+    """Where a game is solved (tic-tac-toe, Connect Four, small boards of dots-and-boxes and Go): positions of
+    each group in which the new network's policy is counted right or wrong, which takes milliseconds and
+    changes nothing; 0: none (AlphaZero: none)."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,9 @@ _RANGES = {
     **dict.fromkeys(("publishing.steps", "publishing.keep_checkpoints"), (1, math.inf)),
     **dict.fromkeys(("optimizer.batch", "optimizer.lr", "optimizer.cosine_steps"), (0, math.inf)),
     **dict.fromkeys(("window.min_positions", "cpu_threads"), (0, math.inf)),
-    **dict.fromkeys(("publishing.seconds", "samples.stale_versions"), (0, math.inf)),
+    **dict.fromkeys(
+        ("publishing.seconds", "publishing.known_positions", "samples.stale_versions"), (0, math.inf)
+    ),
     **dict.fromkeys(("loss.moves_left_weight", "loss.soft_policy_weight"), (0, math.inf)),
     "samples.per_position": (0, math.inf),
     **dict.fromkeys(("loss.value_q_share", "loss.capped_value_weight", "loss.win_discount"), (0, 1)),

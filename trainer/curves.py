@@ -52,6 +52,11 @@ class Curves:
         self._repeated = Repeated(log)
         self._last_step = 0
 
+    def finish(self, figures: Mapping[str, Any]) -> None:
+        """Write the last point, whenever the one before it was; readers let it replace one of its step."""
+        if figures["step"]:
+            self._lines.append({**scalars(figures), "alerts": figures["alerts"]}, time.monotonic())
+
     def write(self, figures: Mapping[str, Any], now: float) -> None:
         """`now` in seconds, on any one clock."""
         step = figures["step"]
@@ -77,8 +82,11 @@ class FigureLines:
 
     def write(self, figures: Mapping[str, Any], now: float) -> None:
         """Append a line if one is due. A full disk costs the line, not the trainer."""
-        if not self._thinning.is_due(now):
-            return
+        if self._thinning.is_due(now):
+            self.append(figures, now)
+
+    def append(self, figures: Mapping[str, Any], now: float) -> None:
+        """The same, due or not."""
         line = json.dumps({"time": round(time.time(), 1), **figures}) + "\n"
         try:
             # Begun on a new line should the one before have been cut off by a kill.

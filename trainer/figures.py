@@ -44,6 +44,8 @@ class Figures:
     """Stored games that could not be read again."""
     probe_values: Mapping[str, float] = field(default_factory=dict)
     """What the network published last says of positions whose value is known."""
+    known_errors: Mapping[str, float] = field(default_factory=dict)
+    """How often its policy errs in positions whose best moves are known, by group."""
     newest_games: Mapping[str, Any] = field(default_factory=lambda: Stretch().figures(None))
     """What the newest games look like (`diagnostics.game_figures`)."""
     alerts: list[str] = field(default_factory=list)
@@ -92,6 +94,7 @@ class Figures:
             "value_spread": round(held_out.value_spread, 5) if held_out else None,
             "value_material_r": rounded(held_out.material_r) if held_out else None,
             "probe_values": {name: round(value, 4) for name, value in self.probe_values.items()},
+            "known_errors": {name: round(share, 4) for name, share in self.known_errors.items()},
             "policy_entropy": round(steps.policy_entropy, 5) if steps else None,
             "gradient_norm": round(steps.gradient_norm, 5) if steps else None,
             "weight_norm": round(self.turn.weight_norm, 4) if self.turn else None,

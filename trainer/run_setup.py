@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, replace
-from typing import IO
 
 import msgspec
 import numpy as np
@@ -18,6 +17,7 @@ from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
+from runtime.run_lock import RunLock
 from runtime.runs import RunFolder, write_atomically
 from store.reader import StoreReader
 from store.sqlite import Store
@@ -43,7 +43,7 @@ class Run:
 
     game: Game
     folder: RunFolder
-    lock: IO[str]
+    lock: RunLock
     """Held for as long as this process works on the folder."""
     store: Store
     intake: Intake

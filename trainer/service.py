@@ -162,8 +162,10 @@ class Service:
         await self._weights.publish_last(run)
         reporting.cancel()
         await self.in_training_thread(run.training.save)
+        figures = self._figures.as_dict(run.store.totals, time.monotonic())
+        curves.finish(figures)
         try:
-            run.folder.write_figures(self._figures.as_dict(run.store.totals, time.monotonic()))
+            run.folder.write_figures(figures)
         except OSError as error:
             log.warning("the last figures are not in %s: %s", run.folder.figures, error.strerror)
         run.reader.close()

@@ -166,11 +166,20 @@ class TrainStep:
     def values(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
         """[n] values for the side to move of the positions `packed_features [n, feature_words]`, in [-1,
         1], by the network as it would be published now. Changes nothing."""
+        values: npt.NDArray[np.float64] = values_of(self._heads(packed_features)[1]).double().cpu().numpy()
+        return values
+
+    def policies(self, packed_features: npt.NDArray[np.uint64]) -> npt.NDArray[np.float32]:
+        """[n, actions] logits of the policy there, likewise."""
+        logits: npt.NDArray[np.float32] = self._heads(packed_features)[0].float().cpu().numpy()
+        return logits
+
+    def _heads(self, packed_features: npt.NDArray[np.uint64]) -> tuple[Tensor, Tensor]:
+        """Logits (policy [n, actions], win/draw/loss [n, 3]) of the network that plays."""
         with torch.no_grad():
             planes = unpack(features_tensor(packed_features).to(self._device), self._shape)
-            _, logits = self.playing.eval()(planes.contiguous(memory_format=torch.channels_last))
-            values: npt.NDArray[np.float64] = values_of(logits).double().cpu().numpy()
-        return values
+            policy, value = self.playing.eval()(planes.contiguous(memory_format=torch.channels_last))
+        return policy, value
 
     def weight_norm(self) -> float:
         """Of all weights that are trained."""

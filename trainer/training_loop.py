@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from trainer.beginnings import check_heads, new_network
 from trainer.checkpoint import Progress
 from trainer.config import TrainerConfig
 from trainer.held_out import HeldOut
+from trainer.known_positions import KnownPositions
 from trainer.pacing import Growth, SampleBudget
 from trainer.probes import Probes
 from trainer.sampler import Sampler
@@ -70,6 +72,7 @@ class TrainingLoop:
         self._config = config
         self._folder = folder
         self._game = game
+        self._history = history
         self._probes = Probes.of(game, history)
         self._optimizer = config.optimizer.filled_in()
         window, samples = config.window, config.samples
@@ -241,6 +244,16 @@ class TrainingLoop:
         """What the network that plays says of positions whose value is known, by name."""
         values = self._train_step.values(self._probes.packed_features).tolist()
         return dict(zip(self._probes.names, values, strict=True))
+
+    @cached_property
+    def _known_positions(self) -> KnownPositions:
+        return KnownPositions.of(self._game, self._history, self._config.publishing.known_positions)
+
+    def known_errors(self) -> dict[str, float]:
+        """By group, how often the policy of the network that plays errs in known positions, 0 to 1; {} for a
+        game that is not solved."""
+        known = self._known_positions
+        return known.errors(self._train_step.policies(known.packed_features)) if known.groups else {}
 
     def publish(self, server_version: int) -> tuple[int, int, bytes]:
         """`(version, step, file)` of the network that plays (with `ema` the average), numbered anew."""

@@ -147,6 +147,7 @@ class WeightsOut:
         self._offered, self._step, self._renumber = version, step, False
         figures.held_out = await in_thread(training.held_out) or figures.held_out
         figures.probe_values = await in_thread(training.probe_values)
+        figures.known_errors = await in_thread(training.known_errors)
         digest = hashlib.sha256(data).digest()
         info = WeightsInfo(version, step, digest, len(data), run.game.name, training.architecture)
         self._carry_out(self._publisher.offer(Upload(info, data), time.monotonic()))

@@ -38,7 +38,8 @@ async def _events(request: web.Request) -> web.StreamResponse:
 async def _strength(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run = site.run_of(request)
-    return as_json(await site.reading(lambda: strength_of(run)))
+    history = await site.watching.history(run, site.reading)
+    return as_json(await site.reading(lambda: strength_of(run, history["columns"])))
 
 
 ROUTES = [

@@ -52,9 +52,10 @@ class ServerFigures:
     ) -> None:
         await self._close()
 
-    def ask(self, *, running: bool) -> dict[str, Any] | None:
+    async def ask(self, *, running: bool) -> dict[str, Any] | None:
         """The figures of a moment ago, if there are any; asks for those of now."""
         if not running:
+            await self._close()
             self.state = "The run is not running."
             return None
         address = address_of(settings_of(self._run.config))
@@ -94,8 +95,11 @@ class ServerFigures:
             self.state = ""
 
     async def _close(self) -> None:
+        """Hang up. The next `ask` may connect again."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._context is not None:
             self._context.term()
+        self._task = self._context = self._connection = None
+        self._figures, self._came = {}, -OLD

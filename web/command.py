@@ -62,6 +62,9 @@ def main() -> int:
     listener = listen(config.listen, config.port)
     os.nice(NICE)
     logging.basicConfig(level=logging.WARNING, format="azplay web: %(message)s")
+    logging.getLogger("web").setLevel(logging.INFO)
+    # The pages say themselves that an azserver does not answer.
+    logging.getLogger("runtime.connection").setLevel(logging.ERROR)
     aio.run(lambda stop: serve(runs, listener, config, page, stop))
     return int(Exit.OK)
 

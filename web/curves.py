@@ -28,8 +28,13 @@ class Chart:
     curves: tuple[tuple[str, str], ...]
     """(label, name of the figure)"""
     percent: bool = False
+    unit: str = ""
+    """Of the y axis."""
+    prefix: str = ""
+    """There is also a curve for each figure whose name begins with it and that no chart names."""
 
 
+PROBES, KNOWN_ERRORS = "probe_values/", "known_errors/"
 CHARTS = (
     Chart(
         "Policy loss",
@@ -39,11 +44,13 @@ CHARTS = (
             ("held-out games", "trainer/held_out_policy_loss"),
             ("entropy of the targets", "trainer/policy_entropy"),
         ),
+        unit="nats",
     ),
     Chart(
         "Value loss",
         "Cross-entropy with the result. Held-out games far above training: the network memorises.",
         (("training", "trainer/value_loss"), ("held-out games", "trainer/held_out_value_loss")),
+        unit="nats",
     ),
     Chart(
         "Results in the replay window",
@@ -59,11 +66,13 @@ CHARTS = (
         "Length of games",
         "Plies of the newest games: a tenth, half and nine tenths are not longer.",
         (("p10", "lengths/p10"), ("p50", "lengths/p50"), ("p90", "lengths/p90")),
+        unit="plies",
     ),
     Chart(
         "What the search adds",
         "KL divergence of the search's policy from the network's, nats. Near 0 it teaches nothing new.",
         (("KL", "search/kl"),),
+        unit="nats",
     ),
     Chart(
         "Another move than the network's",
@@ -71,15 +80,34 @@ CHARTS = (
         (("share", "search/differs"),),
         percent=True,
     ),
-    Chart("Games an hour", "Since the trainer started.", (("games an hour", "trainer/games_per_h"),)),
     Chart(
-        "Known positions",
+        "Games an hour",
+        "Since the trainer started.",
+        (("games an hour", "trainer/games_per_h"),),
+        unit="games/h",
+    ),
+    Chart(
+        "Value of the start position",
+        "What the network says of the usual start, for the first player, -1 to 1.",
+        (("value", "probe_values/start"),),
+    ),
+    Chart(
+        "Values of known positions",
         "What the network says of positions whose value is known, for the side to move, -1 to 1.",
         (),
+        prefix=PROBES,
+    ),
+    Chart(
+        "Errors in known positions",
+        "Share in which the network's likeliest move, without a search, throws the result away. Only "
+        "positions in which some move does.",
+        (),
+        percent=True,
+        prefix=KNOWN_ERRORS,
     ),
 )
-PROBES = "probe_values/"
 X_AXES = (STEP, "trainer/games", "time")
+PREFIXES = tuple(chart.prefix for chart in CHARTS if chart.prefix)
 NAMES = (*X_AXES, *(name for chart in CHARTS for _, name in chart.curves), "trainer/weights_version")
 
 
@@ -101,7 +129,8 @@ class Curves:
         self.rows: list[dict[str, float]] = []
         self._numbers: list[int] = []
         """Number of each row, so that they stay evenly spread."""
-        self.probes: dict[str, None] = {}
+        self.named: dict[str, None] = {}
+        """Figures that only some games have: those with a prefix."""
 
     def look(self) -> bool:
         """Read what is new; whether anything was. A file that was replaced or cut is read anew."""
@@ -138,8 +167,8 @@ class Curves:
         if self._numbers and self._numbers[-1] % self._stride:  # it was kept as the newest only
             self.rows.pop()
             self._numbers.pop()
-        self.probes.update(dict.fromkeys(name for name in row if name.startswith(PROBES)))
-        self.rows.append({name: row[name] for name in (*NAMES, *self.probes) if name in row})
+        self.named.update(dict.fromkeys(name for name in row if name.startswith(PREFIXES)))
+        self.rows.append({name: row[name] for name in (*NAMES, *self.named) if name in row})
         self._numbers.append(self._read)
         self._read += 1
         if len(self.rows) > 2 * self._most:
@@ -156,17 +185,25 @@ class Curves:
 
     def as_columns(self) -> dict[str, list[float | None]]:
         """A list for each figure, as long as there are rows."""
-        return {name: [row.get(name) for row in self.rows] for name in (*NAMES, *self.probes)}
+        return {name: [row.get(name) for row in self.rows] for name in (*NAMES, *self.named)}
 
 
-def charts(probes: list[str]) -> list[dict[str, Any]]:
-    """The charts for a page; the last one has a curve for each known position."""
+def charts(named: list[str]) -> list[dict[str, Any]]:
+    """The charts for a page. `named`: the figures of this run that have a prefix."""
     found = []
     for chart in CHARTS:
-        known = [[name.removeprefix(PROBES), name] for name in probes]
-        curves = [list(curve) for curve in chart.curves] or known
+        curves = [list(curve) for curve in chart.curves]
+        if chart.prefix:
+            more = [name for name in named if name.startswith(chart.prefix) and name not in NAMES]
+            curves += [[name.removeprefix(chart.prefix), name] for name in more]
         if curves:
             found.append(
-                {"title": chart.title, "caption": chart.caption, "curves": curves, "percent": chart.percent}
+                {
+                    "title": chart.title,
+                    "caption": chart.caption,
+                    "curves": curves,
+                    "percent": chart.percent,
+                    "unit": chart.unit,
+                }
             )
     return found

@@ -8,20 +8,19 @@ import os
 import time
 import tomllib
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from report.ratings import read_ratings
 from runtime.exits import Fatal
 from runtime.runs import RunFolder
+from web.run_state import Held, State, changed_at, has_final_figures, locked_inodes, state_of
 
 MOST_RUNS = 200
 """Runs in the list: those that changed last."""
 LAST_BYTES = 32_768
 """Of figures.jsonl, read from its end: more than two lines."""
-FRESH = 150.0
-"""Seconds since the last figures within which a run counts as running, where locks do not say so. After two
-hours they are written once a minute."""
 
 
 def summaries(runs: Path) -> list[dict[str, Any]]:
@@ -38,31 +37,23 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
     return [summary(run, held) for _, run in found[:MOST_RUNS]]
 
 
-def changed_at(run: RunFolder) -> float:
-    """When the run's figures or games last changed, seconds since 1970."""
-    return max(_changed(path) for path in (run.figures_log, run.games, run.about))
-
-
-def _changed(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def summary(run: RunFolder, held: frozenset[tuple[int, int]]) -> dict[str, Any]:
-    """One run; what is not known is None.
+def summary(run: RunFolder, held: Held) -> dict[str, Any]:
+    """One run; what is not known is None. Times are in seconds, `changed` since 1970.
 
     held  `locked_inodes()`
     """
-    about, row, figures = _about(run), newest_row(run), run.read_figures()
+    about, figures, state, changed = _about(run), run.read_figures(), state_of(run, held), changed_at(run)
+    is_running, now = state is State.RUNNING, time.time()
+    row = newest_row(run) if is_running or not has_final_figures(run) else {}
     return {
         "name": run.name,
         "game": about.get("game"),
         "network": figures.get("architecture") or _network(run),
-        "created": about.get("created"),
-        "changed": changed_at(run),
-        "running": is_running(run, held),
+        "state": state,
+        "running": is_running,
+        "age_s": _age(about, now if is_running else changed),
+        "changed": changed,
+        "silent_s": max(0.0, now - changed) if state is State.SILENT else None,
         "games": row.get("trainer/games", figures.get("games")),
         "games_per_h": row.get("trainer/games_per_h", figures.get("games_per_h")),
         "step": row.get("trainer/step", figures.get("step")),
@@ -120,23 +111,9 @@ def strongest(run: RunFolder) -> dict[str, Any] | None:
     return {"elo": best.elo, "margin": best.margin95, "step": max(steps)}
 
 
-def is_running(run: RunFolder, held: frozenset[tuple[int, int]]) -> bool:
-    """Whether a process of this machine works on the run, or some process has written figures just now."""
-    for program in ("azserver", "trainer"):
-        with contextlib.suppress(OSError):
-            found = (run.path / f"{program}.lock").stat()
-            if (found.st_dev, found.st_ino) in held:
-                return True
-    return time.time() - _changed(run.figures_log) < FRESH
-
-
-def locked_inodes() -> frozenset[tuple[int, int]]:
-    """(device, inode) of the files that processes hold a lock on. To try a lock could keep the process from
-    it that has a right to it."""
-    found = set()
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-            words = [word for word in line.split() if word != "->"]  # a process that waits
-            major, minor, inode = words[5].split(":")
-            found.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
-    return frozenset(found)
+def _age(about: Mapping[str, Any], until: float) -> float | None:
+    """Seconds from the making of the run to `until`, seconds since 1970."""
+    try:
+        return max(0.0, until - datetime.fromisoformat(about["created"]).timestamp())
+    except (KeyError, ValueError, TypeError):
+        return None

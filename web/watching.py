@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -24,7 +24,8 @@ from web.asking import ServerFigures
 from web.curves import Curves, charts
 from web.next_weights import Pace, seconds_to_next
 from web.players import Players
-from web.run_list import locked_inodes, settings_of, summary
+from web.run_list import settings_of, summary
+from web.run_state import State, locked_inodes
 from web.trouble import FAULT, Trouble, trouble_of
 
 log = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ class Files:
         return {
             "summary": about,
             "alerts": [_with_advice(text) for text in about["alerts"]],
-            "players": self.players.rates(),
+            "players": self.players.rates(None if about["running"] else about["changed"]),
             "next_weights_s": to_next,
             "row": self.curves.rows[-1] if self.curves.rows else None,
         }
@@ -73,7 +74,7 @@ class Files:
     def history(self) -> dict[str, Any]:
         """All curves."""
         self.curves.look()
-        return {"charts": charts(list(self.curves.probes)), "columns": self.curves.as_columns()}
+        return {"charts": charts(list(self.curves.named)), "columns": self.curves.as_columns()}
 
 
 def _with_advice(text: str) -> dict[str, str]:
@@ -139,14 +140,14 @@ class Watching:
                 watched.task.cancel()
 
     async def close(self) -> None:
-        """End all looking, and every page's stream."""
-        tasks = [watched.task for watched in self._watched.values()]
-        for watched in self._watched.values():
-            for updates in watched.told:
-                updates.end()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Tell every page the last figures, then end its stream: azserver ends its pages at the end of a
+        run, when the trainer has just written them."""
+        watched = list(self._watched.values())
+        for one in watched:
+            one.task.cancel()
+        await asyncio.gather(*(one.task for one in watched), return_exceptions=True)
+        for one in watched:
+            await one.look_for_the_last_time()
         for files in self._files.values():
             files.players.close()
 
@@ -156,13 +157,14 @@ class Updates:
 
     def __init__(self, newest: bytes) -> None:
         self._newest = newest
+        self._is_new = bool(newest)
         self._ended = False
         self._changed = asyncio.Event()
         if newest:
             self._changed.set()
 
     def put(self, figures: bytes) -> None:
-        self._newest = figures
+        self._newest, self._is_new = figures, True
         self._changed.set()
 
     def end(self) -> None:
@@ -172,8 +174,12 @@ class Updates:
     async def next(self) -> bytes | None:
         """JSON, as soon as there is newer; None at the end."""
         await self._changed.wait()
-        self._changed.clear()
-        return None if self._ended else self._newest
+        if not self._is_new:
+            return None
+        self._is_new = False
+        if not self._ended:
+            self._changed.clear()
+        return self._newest
 
 
 class _Watched:
@@ -184,26 +190,45 @@ class _Watched:
         self.newest = b""
         self._files = files
         self._reading = reading
+        self._was_running = False
         self.task = group.create_task(self._look_on(group))
 
     async def _look_on(self, group: asyncio.TaskGroup) -> None:
         async with ServerFigures(self._files.run, group) as server:
             while True:
-                self.newest = await self._look(server)
-                for updates in self.told:
-                    updates.put(self.newest)
+                self._tell(await self._look(server))
                 await asyncio.sleep(EVERY)
 
-    async def _look(self, server: ServerFigures) -> bytes:
-        """The figures of now, or what is wrong, as JSON."""
+    def _tell(self, figures: dict[str, Any]) -> None:
+        self.newest = msgspec.json.encode(figures)
+        for updates in self.told:
+            updates.put(self.newest)
+
+    async def look_for_the_last_time(self) -> None:
+        """The figures of now, and that no more follow."""
+        self._tell({**await self._look(None), "last": True})
+        for updates in self.told:
+            updates.end()
+
+    async def _look(self, server: ServerFigures | None) -> dict[str, Any]:
+        """The figures of now, or what is wrong; without a server those of the files."""
         try:
             async with self._files.lock:
                 figures: dict[str, Any] = await self._reading(self._files.look)
-            live = server.ask(running=figures["summary"]["running"])
+            self._say_if_it_ended(figures["summary"])
+            if server is None:
+                return {**figures, "server": "", "live": None, "lines": None}
+            live = await server.ask(running=figures["summary"]["running"])
             lines = as_rows(live) if live else None
-            return msgspec.json.encode({**figures, "server": server.state, "live": live, "lines": lines})
+            return {**figures, "server": server.state, "live": live, "lines": lines}
         except Exception as error:
             known = trouble_of(error)
             if known is None:
                 log.exception("fault while looking at run %s", self._files.run.name)
-            return msgspec.json.encode({"error": FAULT if known is None else known.text})
+            return {"error": FAULT if known is None else known.text}
+
+    def _say_if_it_ended(self, about: Mapping[str, Any]) -> None:
+        if self._was_running and not about["running"]:
+            said = "has ended" if about["state"] == State.ENDED else "does not answer any more"
+            log.info("run %s %s; its pages show the last figures", about["name"], said)
+        self._was_running = about["running"]

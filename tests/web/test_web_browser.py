@@ -13,6 +13,8 @@ import pytest
 from report_runs import STEPS, figures
 from web_runs import pages, run_with_games
 
+from runtime.runs import RunFolder
+
 CHROMIUM = Path("/usr/bin/chromium")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser at {CHROMIUM}")
@@ -159,6 +161,18 @@ def test_a_stored_game_is_stepped_through_with_the_keyboard(page: sync_api.Page,
     page.get_by_role("heading", name="End of the game").wait_for()
 
 
+def test_a_variation_that_a_search_finds_is_looked_at_and_left_again(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/run/a-run/games/1#2")
+    page.get_by_role("button", name="Search here").press("Enter")
+    lines = page.get_by_role("region", name="Variations")
+    lines.get_by_role("button", name=re.compile("^Show the position after . .$")).first.press("Enter")
+    sync_api.expect(page.locator(".where")).to_contain_text("Variation from position 2:")
+    alt = page.locator(".picture").get_attribute("alt") or ""
+    assert alt.count("x") + alt.count("o") - "Board".count("o") == 4
+    page.get_by_role("button", name="Back to the game").press("Enter")
+    sync_api.expect(page.locator(".where")).to_have_text(re.compile("^Position 2 of"))
+
+
 def test_curves_follow_a_run_whose_figures_grow_and_can_be_zoomed(
     page: sync_api.Page, site: str, runs: Path
 ) -> None:
@@ -174,6 +188,53 @@ def test_curves_follow_a_run_whose_figures_grow_and_can_be_zoomed(
     sync_api.expect(chart).not_to_have_attribute("aria-label", at_step(STEPS + 60))
     all_again.click()
     sync_api.expect(chart).to_have_attribute("aria-label", at_step(STEPS + 60))
+
+
+LABELS = """async ([places, percent]) => (await import("/assets/chart.js")).labels(places, percent)"""
+
+
+@pytest.mark.parametrize(
+    ("places", "percent", "labels"),
+    [
+        ([0.1, 0.15, 0.2], False, ["0.10", "0.15", "0.20"]),
+        ([0.1, 0.1005, 0.101], False, ["0.1000", "0.1005", "0.1010"]),
+        ([0, 500, 1000], False, ["0", "500", "1000"]),
+        ([10_000, 10_500], False, ["10.0k", "10.5k"]),
+        ([-2_000_000, 0], False, ["-2M", "0M"]),
+        ([0.001, 0.0015], True, ["0.10 %", "0.15 %"]),
+        ([-0.2, 0, 0.2], False, ["-0.2", "0.0", "0.2"]),
+        ([7], False, ["7"]),
+    ],
+)
+def test_places_of_an_axis_have_the_digits_that_tell_them_apart(
+    page: sync_api.Page, site: str, places: list[float], percent: bool, labels: list[str]
+) -> None:
+    page.goto(site + "/compare")
+    assert page.evaluate(LABELS, [places, percent]) == labels
+
+
+def test_two_runs_differ_by_colour_and_figures_by_dashes(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/compare?a=a-run&b=another")
+    chart = page.locator("figure", has=page.get_by_role("heading", name="Policy loss"))
+    chart.locator(".legend li").first.wait_for()
+    looks = [line.get_attribute("class") for line in chart.locator(".legend line").all()]
+    assert looks == ["curve c0 d0", "curve c0 d2", "curve c1 d0", "curve c1 d2"]
+    named = [text.rsplit(" ", 1)[0] for text in chart.locator(".legend li").all_inner_texts()]
+    figures_of = ["training", "entropy of the targets"]
+    assert named == [f"{run}: {figure}" for run in ("a-run", "another") for figure in figures_of]
+
+
+def test_a_run_that_ends_is_shown_as_ended_with_its_final_figures(
+    page: sync_api.Page, site: str, runs: Path
+) -> None:
+    folder = RunFolder(runs, run_with_games(runs, "tic_tac_toe", "ending").name)
+    with folder.lock("trainer"):
+        page.goto(site + "/run/ending")
+        page.get_by_text("Running.").wait_for()
+        folder.write_figures({"games": 4321, "step": STEPS, "weights_version": 4, "alerts": []})
+    page.get_by_text("Ended. What is shown are its final figures.").wait_for()
+    sync_api.expect(page.locator(".cards")).to_contain_text("4,321")
+    sync_api.expect(page.locator(".cards")).to_contain_text("ended")
 
 
 BOARD = """async ([svg, spots, legal]) => {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 from report_runs import STEPS, figures
-from web_runs import JSON, got, looked_at, run_with_games
+from web_runs import JSON, got, looked_at, next_event, run_with_games
 
 from web.guarding import may_name
 from web.site import SITE
@@ -142,13 +142,6 @@ def test_curves_are_columns_of_equal_length(runs: Path) -> None:
     looked_at(runs, look)
 
 
-async def next_event(answer: Any) -> Any:
-    """The next figures of a stream of events."""
-    while not (line := await answer.content.readline()).startswith(b"data: "):
-        assert line, "the stream has ended"
-    return json.loads(line.removeprefix(b"data: "))
-
-
 def test_live_figures_follow_what_the_trainer_writes_and_tell_cause_and_remedy(tmp_path: Path) -> None:
     folder = run_with_games(tmp_path, "tic_tac_toe")
 
@@ -219,11 +212,27 @@ def test_strength_shows_the_ladder_and_the_errors_that_were_left(runs: Path) -> 
         (rated,) = found["ladder"]
         assert (rated["step"], rated["elo"], rated["search"]) == (100, 300.0, "50 simulations, puct")
         assert found["fixed"] == [{"label": "random", "elo": 0.0}]
+        assert found["is_solved"]
+        assert found["own_errors"] == {"steps": [], "groups": {}}
         (errors,) = found["errors"]
         assert (errors["step"], errors["search"], errors["errors"]) == (100, "raw policy", 0.2)
         assert (await got(client, "/api/runs"))[0]["strength"] == {"elo": 300.0, "margin": 40.0, "step": 100}
 
     looked_at(runs, look)
+
+
+def test_strength_shows_the_errors_that_the_trainer_counts_itself(tmp_path: Path) -> None:
+    folder = run_with_games(tmp_path, "tic_tac_toe", games=1)
+    rows = [{**figures(step), "known_errors/tree": 1 / step} for step in (1, 2)]
+    (folder / "figures.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    async def look(client: Client) -> None:
+        found = await got(client, "/api/run/a-run/strength")
+        assert found["own_errors"] == {"steps": [1.0, 2.0], "groups": {"tree": [1.0, 0.5]}}
+        titles = [chart["title"] for chart in (await got(client, "/api/run/a-run/history"))["charts"]]
+        assert "Errors in known positions" in titles
+
+    looked_at(tmp_path, look)
 
 
 def test_a_page_of_too_many_watchers_is_told_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import json
-import os
 import socket
 from pathlib import Path
 
@@ -18,10 +16,10 @@ from runtime.runs import RunFolder
 from store.sqlite import Store
 from web.asking import address_of
 from web.command import folder_of, listen
-from web.curves import Curves
+from web.curves import Curves, charts
 from web.next_weights import Pace, seconds_to_next
 from web.players import Players
-from web.run_list import is_running, locked_inodes, newest_row, summaries
+from web.run_list import newest_row, summaries
 
 
 def add_rows(path: Path, *steps: int) -> None:
@@ -115,6 +113,14 @@ def rows(*steps_at: tuple[float, float, float]) -> list[dict[str, float]]:
     ]
 
 
+def test_the_start_position_is_no_known_position() -> None:
+    """A curve of its own; what is known of a game's positions stands together."""
+    found = {chart["title"]: chart["curves"] for chart in charts(["probe_values/start", "probe_values/KQK"])}
+    assert found["Value of the start position"] == [["value", "probe_values/start"]]
+    assert found["Values of known positions"] == [["KQK", "probe_values/KQK"]]
+    assert "Values of known positions" not in {chart["title"] for chart in charts(["probe_values/start"])}
+
+
 def test_the_next_weights_come_after_so_many_steps_or_seconds() -> None:
     known = rows((100, 0, 1), (110, 20, 2), (120, 40, 2))  # 2 steps a second, the last weights at 110
     assert seconds_to_next(known, Pace(100, 1000.0), 120) == pytest.approx(40)
@@ -124,17 +130,6 @@ def test_the_next_weights_come_after_so_many_steps_or_seconds() -> None:
     assert seconds_to_next(rows((100, 5, 1), (110, 5, 1)), Pace(), 111) is None
     assert Pace.of({"publishing": {"steps": 7, "seconds": 3}}) == Pace(7, 3.0)
     assert Pace.of({"publishing": {"steps": "x"}}) == Pace()
-
-
-def test_a_run_whose_lock_is_held_is_running(tmp_path: Path) -> None:
-    run = RunFolder(tmp_path, "run")
-    run.create("tic_tac_toe", 1)
-    os.utime(run.about, (0, 0))
-    assert not is_running(run, locked_inodes())
-    with (run.path / "trainer.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert is_running(run, locked_inodes())
-    assert not is_running(run, locked_inodes())
 
 
 def test_the_list_passes_over_what_is_no_run(tmp_path: Path) -> None:

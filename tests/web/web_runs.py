@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -68,3 +69,10 @@ async def ordered(client: TestClient[Any, Any], path: str, body: object, status:
     async with client.post(path, json=body) as answer:
         assert answer.status == status, await answer.text()
         return await answer.json()
+
+
+async def next_event(answer: Any) -> Any:
+    """The next figures of a stream of events."""
+    while not (line := await answer.content.readline()).startswith(b"data: "):
+        assert line, "the stream has ended"
+    return json.loads(line.removeprefix(b"data: "))

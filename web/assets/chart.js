@@ -3,7 +3,8 @@
 import { el, svgEl } from "./core.js";
 
 const HEIGHT = 230;
-const EDGE = { left: 54, right: 12, top: 10, bottom: 34 };
+const EDGE = { left: 54, right: 12, top: 22, bottom: 34 };
+const DASHES = 6; // that style.css tells apart
 const STEP = 0.5; // of the width that one zoom by button keeps
 
 /** Round places between `low` and `high`, about `wanted` of them. */
@@ -17,6 +18,15 @@ export function ticks(low, high, wanted) {
   return found;
 }
 
+/** Texts of places one step apart: as many digits as tell neighbours apart, and no more. */
+export function labels(places, percent = false) {
+  const most = Math.max(...places.map(Math.abs));
+  const [scale, suffix] = percent ? [100, " %"] : most >= 1e6 ? [1e-6, "M"] : most >= 1e4 ? [1e-3, "k"] : [1, ""];
+  const step = places.length > 1 ? scale * (places[1] - places[0]) : scale * (most || 1);
+  const digits = Math.min(12, Math.max(0, Math.ceil(-Math.log10(step) - 1e-9)));
+  return places.map((at) => `${(scale * at).toFixed(digits).replace(/^-(0(\.0*)?)$/, "$1")}${suffix}`);
+}
+
 export function short(number) {
   const size = Math.abs(number);
   if (size >= 1e6) return `${+(number / 1e6).toPrecision(3)}M`;
@@ -24,10 +34,13 @@ export function short(number) {
   return `${size < 1 ? +number.toFixed(4) : +number.toPrecision(4)}`;
 }
 
+const looks = ({ colour = 0, dash = 0 }) => `c${colour} d${dash % DASHES}`;
+
 export class Chart {
-  /** `choose(x)`: called when somebody clicks a place on the x axis; it replaces zooming by dragging. */
-  constructor({ title, caption = "", percent = false, range = null, choose = null }) {
+  /** `unit` of the y axis. `choose(x)`: called when somebody clicks a place on the x axis; it replaces zooming by dragging. */
+  constructor({ title, caption = "", percent = false, unit = "", range = null, choose = null }) {
     this.percent = percent;
+    this.unit = unit;
     this.range = range;
     this.choose = choose;
     this.series = [];
@@ -47,7 +60,7 @@ export class Chart {
     new ResizeObserver(() => this.draw()).observe(this.svg);
   }
 
-  /** `series`: {label, xs, ys, colour, dashed, margins}; null values are gaps. */
+  /** `series`: {label, xs, ys, colour, dash, margins}; null values are gaps. */
   set(series, xLabel, mark = null) {
     this.series = series;
     this.xLabel = xLabel;
@@ -117,15 +130,21 @@ export class Chart {
   }
 
   axes(x, y, width) {
-    const written = (value) => (this.percent ? `${+(100 * value).toPrecision(3)} %` : short(value));
-    const lines = ticks(y[0], y[1], 4).flatMap((at) => [
+    const heights = ticks(y[0], y[1], 4);
+    const written = labels(heights, this.percent);
+    const lines = heights.flatMap((at, index) => [
       svgEl("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: this.height(at), y2: this.height(at) }),
-      svgEl("text", { x: EDGE.left - 6, y: this.height(at) + 4, class: "tick end" }, written(at)),
+      svgEl("text", { x: EDGE.left - 6, y: this.height(at) + 4, class: "tick end y" }, written[index]),
     ]);
-    const marks = ticks(x[0], x[1], width / 110).map((at) =>
-      svgEl("text", { x: this.place(at), y: HEIGHT - EDGE.bottom + 15, class: "tick middle" }, short(at)));
+    const places = ticks(x[0], x[1], width / 110);
+    const named = labels(places);
+    const marks = places.map((at, index) => {
+      const anchor = this.place(at) > width - EDGE.right - 20 ? "end" : "middle";
+      return svgEl("text", { x: Math.min(this.place(at), width - 2), y: HEIGHT - EDGE.bottom + 15, class: `tick x ${anchor}` }, named[index]);
+    });
     const name = svgEl("text", { x: width - EDGE.right, y: HEIGHT - 4, class: "tick end" }, this.xLabel);
-    return [...lines, ...marks, name];
+    const unit = svgEl("text", { x: 2, y: 12, class: "tick" }, this.unit);
+    return [...lines, ...marks, name, unit];
   }
 
   curves(x, width) {
@@ -135,7 +154,7 @@ export class Chart {
       const points = one.xs.map((at, index) => [at, one.ys[index], one.margins?.[index]])
         .filter(([at, value]) => at !== null && value !== null && value !== undefined);
       const path = points.map(([at, value], index) => `${index ? "L" : "M"}${this.place(at).toFixed(1)} ${this.height(value).toFixed(1)}`).join("");
-      const parts = [svgEl("path", { d: path || "M0 0", class: `curve c${one.colour}${one.dashed ? " dashed" : ""}` })];
+      const parts = [svgEl("path", { d: path || "M0 0", class: `curve ${looks(one)}` })];
       if (points.length <= 60) {
         for (const [at, value, margin] of points) {
           if (margin) parts.push(svgEl("line", { class: `margin c${one.colour}`, x1: this.place(at), x2: this.place(at), y1: this.height(value - margin), y2: this.height(value + margin) }));
@@ -154,7 +173,7 @@ export class Chart {
     const written = (value) => (value === null ? "–" : this.percent ? `${(100 * value).toFixed(1)} %` : short(value));
     const told = this.series.map((one) => [one, written(nearest(one, at))]);
     this.legend.replaceChildren(...told.map(([one, value]) => el("li", {},
-      el("span", { class: `swatch c${one.colour}${one.dashed ? " dashed" : ""}`, "aria-hidden": "true" }),
+      svgEl("svg", { class: "swatch", viewBox: "0 0 34 4", "aria-hidden": "true" }, svgEl("line", { class: `curve ${looks(one)}`, x1: 0, x2: 34, y1: 2, y2: 2 })),
       `${one.label} `, el("b", {}, value))));
     const all = told.map(([one, value]) => `${one.label} ${value}`).join(", ");
     this.svg.setAttribute("aria-label", `${this.title} at ${this.xLabel} ${short(at)}: ${all || "no figures yet"}`);

@@ -23,7 +23,7 @@ await trying(async () => {
   const runs = (await ask("/api/runs")).map((run) => run.name);
   const names = ["a", "b"].map((key, at) => query.get(key) ?? runs[at] ?? "");
   const fields = names.map((selected, at) =>
-    choice(["First run", "Second run, dashed"][at], [["", "choose"], ...runs.map((name) => [name, name])], selected, (name) => {
+    choice(["First run", "Second run"][at], [["", "choose"], ...runs.map((name) => [name, name])], selected, (name) => {
       names[at] = name;
       history.replaceState(null, "", `?${new URLSearchParams({ a: names[0], b: names[1] })}`);
       trying(() => draw(names));

@@ -78,7 +78,10 @@ export function duration(seconds) {
   return `${Math.round(seconds / 86400)} days`;
 }
 
-export const since = (iso) => (Date.now() - Date.parse(iso)) / 1000;
+/** What a run does: [text, class of its badge]. */
+export const stateOf = (run) => ({
+  running: ["running", "badge good"], ended: ["ended", "badge"], silent: [`no answer for ${duration(run.silent_s)}`, "badge bad"],
+}[run.state]);
 export const words = (name) => (name || "").replaceAll("_", " ");
 
 /** A table that scrolls by itself where it is wider than the screen. `columns`: [heading, is a number]. */

@@ -26,6 +26,8 @@ export class Curves {
     const { columns } = this.runs[0][1];
     const times = columns.time;
     if (times.length && times[times.length - 1] >= row.time) return;
+    const steps = columns[AXES[0][0]];
+    while (steps.length && steps[steps.length - 1] >= row[AXES[0][0]]) for (const values of Object.values(columns)) values.pop();
     if (Object.keys(row).some((name) => !(name in columns))) {
       for (const name of Object.keys(row)) columns[name] ??= times.map(() => null);
     }
@@ -64,7 +66,8 @@ export class Curves {
       const ys = columns[name];
       if (!ys?.some((value) => value !== null)) return [];
       const told = this.runs.length > 1 ? `${run}: ${label}` : label;
-      return [{ label: told, xs, ys, colour: (at + 4 * index) % 8, dashed: index > 0 }];
+      // Runs differ by colour and figures by dashes; the figures of a single run by both.
+      return [{ label: told, xs, ys, colour: this.runs.length > 1 ? index : at % 8, dash: at }];
     });
   }
 

@@ -1,6 +1,6 @@
 // One run: live figures, players, alerts, curves.
 
-import { api, ask, complain, count, duration, el, fixed, main, since, table, trying, words } from "./core.js";
+import { api, ask, complain, count, duration, el, fixed, main, stateOf, table, trying, words } from "./core.js";
 import { Curves } from "./curves.js";
 
 const { run } = main.dataset;
@@ -11,6 +11,7 @@ const players = el("section", { "aria-label": "Players" });
 const figures = el("section", { "aria-label": "All figures" });
 const curvesPlace = el("section");
 let curves = null;
+let newest = null;
 main.append(state, alerts, cards, curvesPlace, players, figures);
 
 function card(name, value, more = "") {
@@ -27,22 +28,23 @@ function next(found) {
   return ["–", found.live?.trainer?.waiting_for ? `training waits for ${found.live.trainer.waiting_for}` : ""];
 }
 
+const many = (number, name) => `${number} ${name}${number === 1 ? "" : "s"}`;
+
 function liveCards(live) {
   const { workers = 0, clients = 0, trainer = 0 } = live.sessions ?? {};
   return [
     card("Evaluations a second", count(live.evals_per_s)),
     card("Batches filled", ...fill(live)),
     card("Queue wait", `${fixed(live.queue_wait_ms, 2)} ms`, `${count(live.queue_rows)} positions wait`),
-    card("Connected", count(workers + clients), `${workers} workers, ${clients} clients, ${trainer ? "a trainer" : "no trainer"}`),
+    card("Connected", count(workers + clients), `${many(workers, "worker")}, ${many(clients, "client")}, ${trainer ? "a trainer" : "no trainer"}`),
   ];
 }
 
 function drawCards(found) {
   const { summary: about, live } = found;
-  const age = about.created ? duration(since(about.created)) : "–";
   cards.replaceChildren(
     card("Game", words(about.game), `network ${about.network ?? "?"}`),
-    card("Age", age, about.running ? "running" : "stopped"),
+    card("Age", duration(about.age_s), stateOf(about)[0]),
     card("Games", count(about.games), about.running ? `${count(about.games_per_h)} an hour` : ""),
     card("Training step", count(about.step), `weights version ${count(about.version)}`),
     ...(about.running ? [card("Next weights", ...next(found))] : []),
@@ -63,10 +65,12 @@ function drawAlerts(found) {
 
 function drawPlayers(found) {
   const columns = [["Player"], ["Kind"], ["Games/h", true], ["Positions/s", true], ["A game takes", true], ["Weights", true], ["Last game", true]];
-  const rows = found.players.map((one) => [one.player, one.kind, count(one.games_per_h), fixed(one.positions_per_s, 1), duration(one.seconds_per_game), count(one.version), `${duration(one.seen)} ago`]);
+  const isRunning = found.summary.running;
+  const last = isRunning ? "ago" : "before the end";
+  const rows = found.players.map((one) => [one.player, one.kind, count(one.games_per_h), fixed(one.positions_per_s, 1), duration(one.seconds_per_game), count(one.version), `${duration(one.seen)} ${last}`]);
   players.replaceChildren(el("h2", {}, "Workers and clients"),
     rows.length ? table("Workers and clients", columns, rows) : el("p", { class: "note" }, "No game has come in during the last ten minutes."),
-    el("p", { class: "note" }, "Rates over the last ten minutes, from the games that the trainer has stored."));
+    el("p", { class: "note" }, `Rates over the last ten minutes${isRunning ? "" : " of the run"}, from the games that the trainer has stored.`));
 }
 
 function drawFigures(found) {
@@ -77,14 +81,21 @@ function drawFigures(found) {
   figures.replaceChildren(el("h2", {}, "As azserver tells it"), table("Figures of azserver", [["Figure"], ["Now"]], found.lines));
 }
 
+function told({ summary: about, server, last }) {
+  if (last && about.running) return "These pages have ended, and the run with them if azserver or azrun had opened them. What is shown are the last figures; azplay web shows them again.";
+  if (about.state === "ended") return "Ended. What is shown are its final figures.";
+  if (about.state === "silent") return `No answer for ${duration(about.silent_s)}: its processes were killed, or their machine cannot be reached. What is shown are its last figures.`;
+  return `Running.${server ? ` ${server}` : " Live figures every two seconds."}`;
+}
+
 function draw(found) {
   if (found.error) {
     complain(found.error);
     return;
   }
   complain("");
-  const heard = found.server ? ` ${found.server}` : " Live figures every two seconds.";
-  state.textContent = found.summary.running ? `Running.${heard}` : "Stopped. What is shown are its last figures.";
+  newest = found;
+  state.textContent = told(found);
   drawAlerts(found);
   drawCards(found);
   drawPlayers(found);
@@ -109,7 +120,7 @@ events.onmessage = (event) => draw(JSON.parse(event.data));
 let lost = false;
 events.onerror = () => {
   lost = true;
-  state.textContent = "azplay web does not answer. Trying again ...";
+  if (!newest?.last) state.textContent = "azplay web does not answer. Trying again ...";
 };
 events.onopen = () => {
   if (lost) trying(loadCurves);

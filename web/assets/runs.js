@@ -1,6 +1,6 @@
 // The list of runs.
 
-import { ask, count, duration, el, main, pageOf, since, table, trying, words } from "./core.js";
+import { ask, count, duration, el, main, pageOf, stateOf, table, trying, words } from "./core.js";
 
 const EVERY = 10000; // milliseconds between two looks
 
@@ -13,11 +13,12 @@ function strength(run) {
 }
 
 function row(run) {
+  const [state, badge] = stateOf(run);
   const alerts = run.alerts.length ? el("span", { class: "badge bad", title: run.alerts.join("\n") }, `${run.alerts.length} alert${run.alerts.length > 1 ? "s" : ""}`) : "none";
   return [
     el("a", { href: pageOf(run.name) }, run.name),
-    el("span", { class: run.running ? "badge good" : "badge" }, run.running ? "running" : "stopped"),
-    words(run.game), run.network, run.created ? duration(since(run.created)) : "–",
+    el("span", { class: badge }, state),
+    words(run.game), run.network, duration(run.age_s),
     count(run.games), run.running ? count(run.games_per_h) : "–", count(run.step), strength(run), alerts,
   ];
 }

@@ -15,9 +15,9 @@ function elo(found) {
   if (!found.ladder.length) {
     return [el("p", {}, "Nobody has rated this run's networks. ", el("code", {}, `azplay ladder ${run}`), " does, and leaves ratings.json in its folder.")];
   }
-  const chart = new Chart({ title: "Elo over training", caption: "With 95 % intervals. Players that never change keep the scale." });
+  const chart = new Chart({ title: "Elo over training", unit: "Elo", caption: "With 95 % intervals. Players that never change keep the scale." });
   chart.set(grouped(found.ladder, (row) => row.search).map(([label, rows], at) => ({
-    label, xs: rows.map((row) => row.step), ys: rows.map((row) => row.elo), margins: rows.map((row) => row.margin), colour: at % 8,
+    label, xs: rows.map((row) => row.step), ys: rows.map((row) => row.elo), margins: rows.map((row) => row.margin), colour: at % 8, dash: at,
   })), "training step");
   const rows = found.ladder.map((row) => [row.label, row.search, count(row.step), count(row.games), row.hours === null ? "–" : row.hours.toFixed(2), `${count(row.elo)} ± ${count(row.margin)}`]);
   const others = found.fixed.map((row) => [row.label, count(row.elo)]);
@@ -25,19 +25,33 @@ function elo(found) {
     el("h3", {}, "On the same scale"), table("Players that never change", [["Player"], ["Elo", true]], others)];
 }
 
+/** What the trainer has counted itself at each publication of weights. */
+function ownErrors({ own_errors: { steps, groups } }) {
+  const names = Object.keys(groups);
+  if (!names.length) return [];
+  const chart = new Chart({ title: "Errors, raw policy, by the run itself", caption: "Share of the positions in which some move throws the result away, and the network's likeliest move does.", percent: true });
+  chart.set(names.map((label, at) => ({ label, xs: steps, ys: groups[label], colour: at % 8, dash: at })), "training step");
+  return [chart.element];
+}
+
+function howToMeasure(found) {
+  if (!found.is_solved) return el("p", {}, "No position of this game is solved, so errors cannot be counted. Matches measure strength: ", el("code", {}, `azplay ladder ${run}`), ".");
+  return el("p", {}, el("code", {}, `azplay truth runs/${run}/weights/FILE --json runs/${run}/truth-N.json`), " counts the errors of a network, with a search too; files called truth*.json in the run's folder are shown here.");
+}
+
 function errors(found) {
-  if (!found.errors.length) {
-    return [el("p", {}, "Where the right move is known, ", el("code", {}, `azplay truth FILE --json runs/${run}/truth-N.json`), " counts errors; files called truth*.json in the run's folder are shown here.")];
-  }
   const charts = grouped(found.errors, (row) => row.search).map(([search, rows]) => {
     const chart = new Chart({ title: `Errors, ${search}`, caption: "Share of the known positions in which the chosen move throws the result away.", percent: true });
     chart.set(grouped(rows, (row) => row.group).map(([label, some], at) => ({
-      label, xs: some.map((row) => row.step), ys: some.map((row) => row.errors), colour: at % 8,
+      label, xs: some.map((row) => row.step), ys: some.map((row) => row.errors), colour: at % 8, dash: at,
     })), "training step");
     return chart.element;
   });
   const rows = found.errors.map((row) => [count(row.step), row.search, row.group, count(row.rows), percent(row.errors), percent(row.errors_matter)]);
-  return [el("div", { class: "grid" }, charts), table("Errors in known positions", [["Step", true], ["Search"], ["Group"], ["Positions", true], ["Errors", true], ["Where it matters", true]], rows)];
+  return [
+    el("div", { class: "grid" }, ownErrors(found), charts),
+    rows.length ? table("Errors in known positions", [["Step", true], ["Search"], ["Group"], ["Positions", true], ["Errors", true], ["Where it matters", true]], rows) : howToMeasure(found),
+  ];
 }
 
 await trying(async () => {

@@ -1,0 +1,76 @@
+"""The lock of a run folder: held by one process, and afterwards it tells how that process ended.
+
+The file is empty after a clean end. While the lock is held, and after a kill, it names its holder's machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+
+
+class Left(Enum):
+    """What a lock that nobody holds here tells of its last holder."""
+
+    ENDED = "ended"
+    """It ended cleanly."""
+    KILLED = "killed"
+    """It ran on this machine and was killed."""
+    ELSEWHERE = "elsewhere"
+    """It runs, or ran, where its lock cannot be seen: on another machine, or in another container."""
+
+
+class RunLock:
+    """A lock that this process holds until `close`, or until it is gone, killed or not."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises BlockingIOError if another process has it, OSError if the file cannot be made."""
+        self._file = path.open("a")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._write(here())
+        except BaseException:
+            self._file.close()
+            raise
+
+    def close(self) -> None:
+        """End cleanly. A second call does nothing."""
+        if not self._file.closed:
+            self._write("")
+            self._file.close()
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # on a full disk the lock holds all the same
+            self._file.truncate(0)
+            self._file.write(text)
+            self._file.flush()
+
+    def __enter__(self) -> RunLock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def left_by(path: Path) -> Left | None:
+    """What the lock file of a process that does not hold it tells; None if there is none."""
+    try:
+        holder = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    if not holder:
+        return Left.ENDED
+    return Left.KILLED if holder == here() else Left.ELSEWHERE
+
+
+@cache
+def here() -> str:
+    """This machine since it was started, and its namespace of processes: a container has one of its own."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"

@@ -1,0 +1,69 @@
+"""A run counts its errors in positions whose best moves are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training_runs import fill, games, stored, training
+
+from games import get_game
+from trainer.curves import Curves
+from trainer.known_positions import KnownPositions
+
+
+def known_of(name: str, per_group: int = 40) -> KnownPositions:
+    game = get_game(name)
+    return KnownPositions.of(game, game.history, per_group)
+
+
+@pytest.mark.parametrize(
+    ("name", "groups"), [("tic_tac_toe", ("tree",)), ("connect_four", ("opening", "middle", "end"))]
+)
+def test_a_perfect_policy_makes_no_error_and_the_worst_nothing_else(
+    name: str, groups: tuple[str, ...]
+) -> None:
+    known = known_of(name)
+    assert known.errors(known.keeps.astype(np.float32)) == dict.fromkeys(groups, 0.0)
+    assert known.errors(-known.keeps.astype(np.float32)) == dict.fromkeys(groups, 1.0)
+    assert [known.groups.count(group) for group in groups] == [40] * len(groups)
+
+
+def test_an_illegal_move_is_never_taken_for_the_choice() -> None:
+    known = known_of("tic_tac_toe")
+    policy = np.where(known.legal, 0.0, 9.0) + known.keeps
+    assert known.errors(policy.astype(np.float32)) == {"tree": 0.0}
+
+
+def test_positions_are_those_that_the_network_would_see_in_a_game() -> None:
+    known = known_of("connect_four")
+    stones = [int(row[0]).bit_count() + int(row[1]).bit_count() for row in known.packed_features]
+    assert all(8 <= count <= 13 for count in stones[:40])
+    assert all(count >= 25 for count in stones[80:])
+
+
+@pytest.mark.parametrize(("name", "per_group"), [("chess", 40), ("shogi", 40), ("tic_tac_toe", 0)])
+def test_a_game_that_is_not_solved_or_not_to_be_asked_has_none(name: str, per_group: int) -> None:
+    assert known_of(name, per_group).groups == ()
+
+
+def test_a_trainer_counts_its_errors_and_is_not_changed_by_it(tmp_path: Path) -> None:
+    one = training(tmp_path / "a")
+    fill(one, stored(tmp_path, games(20)), 20)
+    one.make_step()
+    found = one.known_errors()
+    assert list(found) == ["tree"]
+    assert 0 < found["tree"] < 1
+    assert one.known_errors() == found
+
+
+def test_the_last_point_of_a_curve_is_written_whenever_the_one_before_was(tmp_path: Path) -> None:
+    curves, path = Curves(tmp_path, tmp_path / "figures.jsonl"), tmp_path / "figures.jsonl"
+    for step in (1, 2):
+        curves.write({"step": step, "alerts": []}, now=0.0)
+    curves.finish({"step": 2, "games": 9, "alerts": []})
+    last = json.loads(path.read_text().splitlines()[-1])
+    assert (last["trainer/step"], last["trainer/games"]) == (2.0, 9.0)
+    assert len(path.read_text().splitlines()) == 2

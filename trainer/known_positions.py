@@ -1,0 +1,73 @@
+"""Positions whose best moves are known, to see how often the network's own policy errs (`azplay truth` asks
+more of them, and searches too)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from games.game_history import GameHistory
+from games.knowledge import Row, knowledge_of
+from games.spec import Game
+
+SEED = 1
+"""Of positions that are drawn at random: the same in every run."""
+
+
+class KnownPositions(NamedTuple):
+    """Positions in which some move throws the result away, as the network sees them."""
+
+    groups: tuple[str, ...]
+    """Of each row, such as `opening`."""
+    packed_features: npt.NDArray[np.uint64]
+    """[n, feature_words]"""
+    legal: npt.NDArray[np.bool_]
+    """[n, actions]"""
+    keeps: npt.NDArray[np.bool_]
+    """[n, actions] the actions that keep the result with best play"""
+
+    @classmethod
+    def of(cls, game: Game, history: int, per_group: int) -> KnownPositions:
+        """At most `per_group` positions of each group; none of a game that is not solved from about its
+        start on. The first call may take seconds, until the game is solved."""
+        solution = knowledge_of(game).solution
+        if solution is None or not solution.plays_whole_games or per_group == 0:
+            return cls._from([], game, history)
+        rows = [row for row in solution.rows(SEED, 0) if row.matters]
+        groups = dict.fromkeys(row.group for row in rows)
+        chosen = (_spread([row for row in rows if row.group == group], per_group) for group in groups)
+        return cls._from([row for some in chosen for row in some], game, history)
+
+    @classmethod
+    def _from(cls, rows: Sequence[Row], game: Game, history: int) -> KnownPositions:
+        packed_features = np.zeros((len(rows), game.feature_words(history)), np.uint64)
+        legal, keeps = (np.zeros((len(rows), game.actions), np.bool_) for _ in range(2))
+        for index, row in enumerate(rows):
+            played = GameHistory(game, row.start)
+            for action in row.moves:
+                played.play(action)
+            seen = played.states[-history:]
+            game.rules.encode(seen, len(seen), history, packed_features[index])
+            legal[index, played.legal_actions()] = True
+            keeps[index, list(row.keeps)] = True
+        return cls(tuple(row.group for row in rows), packed_features, legal, keeps)
+
+    def errors(self, policy: npt.NDArray[np.float32]) -> dict[str, float]:
+        """By group, the share of the positions whose likeliest legal action throws the result away.
+
+        policy  [n, actions] logits
+        """
+        best = np.where(self.legal, policy, -np.inf).argmax(axis=1)
+        wrong = ~self.keeps[np.arange(len(best)), best]
+        groups = np.array(self.groups)
+        return {name: float(wrong[groups == name].mean()) for name in dict.fromkeys(self.groups)}
+
+
+def _spread(rows: Sequence[Row], count: int) -> list[Row]:
+    """`count` of them, evenly spread over their order."""
+    if len(rows) <= count:
+        return list(rows)
+    return [rows[at * len(rows) // count] for at in range(count)]

@@ -1,0 +1,85 @@
+"""Whether a run goes on, has ended, or has fallen silent: from its locks and the ages of its files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from enum import StrEnum
+from pathlib import Path
+
+from runtime.run_lock import Left, left_by
+from runtime.runs import RunFolder
+
+FRESH = 150.0
+"""Seconds since the last figures within which a run counts as running whose locks cannot be seen from here.
+After two hours figures are written once a minute."""
+PROGRAMS = ("azserver", "trainer")
+
+Held = frozenset[tuple[int, int]]
+
+
+class State(StrEnum):
+    """What a run does."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    """Its processes ended cleanly: the figures in the folder are final."""
+    SILENT = "silent"
+    """Its processes were killed, or nothing is heard of them any more."""
+
+
+def state_of(run: RunFolder, held: Held) -> State:
+    """The state of a run.
+
+    held  `locked_inodes()`
+    """
+    locks = [run.lock_of(program) for program in PROGRAMS]
+    if any(_inode(lock) in held for lock in locks):
+        return State.RUNNING
+    left = [found for lock in locks if (found := left_by(lock)) is not None]
+    if Left.KILLED in left:
+        return State.SILENT
+    if left and Left.ELSEWHERE not in left:
+        return State.ENDED
+    if time.time() - modified(run.figures_log) < FRESH:
+        return State.RUNNING
+    return State.SILENT if left else State.ENDED
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def locked_inodes() -> Held:
+    """(device, inode) of the files that processes hold a lock on. To try a lock could keep the process from
+    it that has a right to it."""
+    found = set()
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            words = [word for word in line.split() if word != "->"]  # a process that waits
+            major, minor, inode = words[5].split(":")
+            found.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
+    return frozenset(found)
+
+
+def changed_at(run: RunFolder) -> float:
+    """When the run's figures or games last changed, seconds since 1970."""
+    return max(modified(path) for path in (run.figures_log, run.figures, run.games, run.about))
+
+
+def has_final_figures(run: RunFolder) -> bool:
+    """Whether `figures.json`, which the trainer writes at a clean end, is newer than the lines before it."""
+    return run.figures.exists() and modified(run.figures) >= modified(run.figures_log)
+
+
+def modified(path: Path) -> float:
+    """Seconds since 1970; 0 if there is no such file."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
