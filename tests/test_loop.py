@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import random
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any
 
 import pytest
 from foreign_client import Client
+from stranger import Ledger
 
 from runtime.ports import find_base_port
 
@@ -55,33 +53,6 @@ def process_tree(root: int) -> dict[str, int]:
             role = f" {words[words.index('--role') + 1]}" if "--role" in words else ""
             found[words[words.index("-m") + 1] + role] = pid
     return found
-
-
-class Ledger(threading.Thread):
-    """A stranger who hands in games without pause and writes down which were acknowledged as stored."""
-
-    def __init__(self, port: int) -> None:
-        super().__init__(daemon=True)
-        self.acknowledged: list[bytes] = []
-        self.finished = threading.Event()
-        self.error: BaseException | None = None
-        self._port = port
-
-    def run(self) -> None:
-        try:
-            client = Client("127.0.0.1", self._port, PATIENCE)
-            rng = random.Random(1)
-            while not self.finished.is_set():
-                game = client.play(rng, keep_subtree=False)
-                record = game.record()
-                header = {"type": "put_game", "uid": game.uid, "sha256": hashlib.sha256(record).digest()}
-                wanted = {"type": "game_ack", "uid": game.uid}
-                ack, _ = client.bulk.ask(header, [record], wanted, client.deadline(), resend=2.0)
-                if ack["status"] in ("stored", "duplicate"):
-                    self.acknowledged.append(game.uid)
-            client.close()
-        except BaseException as error:  # shown by the test, which looks at it
-            self.error = error
 
 
 class Loop:

@@ -1,0 +1,77 @@
+"""azserver, azclient and trainer as processes of their own, each to be ended and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from target import ROOT, Target, _end_with_us
+
+PATIENCE = 600.0
+"""Seconds for a process to be there again and at work; torch starts slowly on a busy machine."""
+RUN = "tic_tac_toe-tiny"
+
+
+class Parts(Target):
+    """As the hostile tests have it, with a trainer that trains and publishes, in a folder of its own."""
+
+    def _trainer_flags(self) -> list[str]:
+        return [
+            *("--server", f"127.0.0.1:{self.port}", "--device", "cpu", "--cpu-threads", "1"),
+            *("--window.min-positions", "300", "--optimizer.batch", "64", "--publishing.seconds", "3"),
+            *("--publishing.checkpoint-seconds", "1", "--runs", str(self.trainers)),
+        ]
+
+    @property
+    def trainers(self) -> Path:
+        """Folder of the trainer's runs: that of another machine."""
+        return self.folder / "trainer"
+
+    def trained(self) -> dict[str, Any]:
+        """The trainer's figures."""
+        figures: dict[str, Any] = self.figures(PATIENCE)["trainer"] or {}
+        return figures
+
+    def wait(self, what: Callable[[], bool], meaning: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not what():
+            assert time.monotonic() < deadline, f"in vain: {meaning}\n{self.log()}\n{self.log('trainer')}"
+            time.sleep(0.2)
+
+    def end(self, name: str, how: signal.Signals = signal.SIGTERM) -> int:
+        """End a part (`server`, `trainer`, `client.main`) and wait; its exit status."""
+        process = self._processes.pop(name)
+        process.send_signal(how)
+        return process.wait(PATIENCE)
+
+    def begin(self, name: str) -> None:
+        flags = {
+            "server": self._server_flags,
+            "trainer": self._trainer_flags,
+            "client.main": self._client_flags,
+        }
+        self._start(name, flags[name]())
+
+    def take_in(self, name: str, command: list[str]) -> None:
+        """Start another process as the part `name`."""
+        with (self.folder / f"{name}.log").open("ab") as out:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", *command],
+                cwd=ROOT,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_end_with_us,
+            )
+
+    def end_evaluator(self) -> int:
+        """SIGTERM to the evaluator; its process id."""
+        pid = self.evaluator()
+        os.kill(pid, signal.SIGTERM)
+        return pid

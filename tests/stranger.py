@@ -1,0 +1,39 @@
+"""A player who is no part of azselfplay and keeps its own books."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import threading
+
+from foreign_client import Client
+
+PATIENCE = 600.0
+"""Seconds for an answer; processes start slowly on a busy machine."""
+
+
+class Ledger(threading.Thread):
+    """A stranger who hands in games without pause and writes down which were acknowledged as stored."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.acknowledged: list[bytes] = []
+        self.finished = threading.Event()
+        self.error: BaseException | None = None
+        self._port = port
+
+    def run(self) -> None:
+        try:
+            client = Client("127.0.0.1", self._port, PATIENCE)
+            rng = random.Random(1)
+            while not self.finished.is_set():
+                game = client.play(rng, keep_subtree=False)
+                record = game.record()
+                header = {"type": "put_game", "uid": game.uid, "sha256": hashlib.sha256(record).digest()}
+                wanted = {"type": "game_ack", "uid": game.uid}
+                ack, _ = client.bulk.ask(header, [record], wanted, client.deadline(), resend=2.0)
+                if ack["status"] in ("stored", "duplicate"):
+                    self.acknowledged.append(game.uid)
+            client.close()
+        except BaseException as error:  # shown by the test, which looks at it
+            self.error = error

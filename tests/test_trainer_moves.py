@@ -1,0 +1,77 @@
+"""The trainer's machine is lost; another takes over with one command, and pays for no game twice."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from parts import PATIENCE, ROOT, RUN, Parts
+from stranger import Ledger
+
+from games import get_game
+from store.reader import StoreReader
+from trainer.checkpoint import Progress, check
+from trainer.config import TrainerConfig
+from trainer.held_out import HeldOut
+
+pytestmark = pytest.mark.timeout(3600)
+
+
+def azplay(*arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "commands.azplay", *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def newest_checkpoint(run: Path) -> Progress:
+    return check(max((run / "checkpoints").glob("*.state")))
+
+
+def learnable(run: Path, last: int) -> int:
+    """Positions to be learned from in the stored games up to number `last`, each game once."""
+    game, config = get_game("tic_tac_toe"), TrainerConfig()
+    held_out = HeldOut(game, config.samples.held_out, config.window.positions)
+    reader = StoreReader(run / "games.db")
+    old = reader.old_between(1, last)
+    records = [(seq, record) for seq, record in reader.records(game, 1, last) if seq not in old]
+    reader.close()
+    return sum(record.targets for _, record in records if not held_out.takes(record))
+
+
+def test_a_trainer_on_another_machine_takes_over_from_a_backup(tmp_path: Path) -> None:
+    with Parts(tmp_path, clients=0) as parts:
+        ledger = Ledger(parts.port)
+        ledger.start()
+        old, new = parts.trainers / RUN, tmp_path / "new_machine" / RUN
+        parts.wait(lambda: any((old / "checkpoints").glob("*.state")), "a checkpoint")
+        parts.wait(lambda: len(ledger.acknowledged) > 5, "games of the ledger")
+        azplay("backup", str(old), str(tmp_path / "backup"))
+        backed_up = newest_checkpoint(tmp_path / "backup")
+        parts.end("trainer", signal.SIGKILL)
+        shutil.rmtree(old)
+        before = len(ledger.acknowledged)
+        server = f"127.0.0.1:{parts.port}"
+        command = ["restore", str(tmp_path / "backup"), str(new), "--train-for", server]
+        parts.take_in("trainer", ["commands.azplay", *command])
+        parts.wait(lambda: len(ledger.acknowledged) > before + 20, "games for the new trainer")
+        steps = backed_up.step
+        parts.wait(lambda: parts.trained().get("step", 0) > steps, "training to go on")
+        after = ledger.acknowledged[before + 1 :]
+        assert parts.end("trainer") == 0
+        ledger.finished.set()
+        assert ledger.error is None
+    now = newest_checkpoint(new)
+    assert now.step > backed_up.step > 0
+    assert now.last_seq > backed_up.last_seq
+    assert now.learned_from == learnable(new, now.last_seq), "each stored game is paid for once"
+    with sqlite3.connect(f"file:{new}/games.db?mode=ro", uri=True) as database:
+        stored = [uid for (uid,) in database.execute("SELECT uid FROM games")]
+    assert len(stored) == len(set(stored))
+    assert set(after) <= set(stored)
