@@ -26,6 +26,8 @@ from net.architectures.sizes import Architecture
 
 FORMAT = "azselfplay-net-1"
 _HEADER_LIMIT = 8 << 20
+_MALFORMED = (ValueError, TypeError, KeyError, OverflowError, RecursionError)
+"""What metadata of another shape may raise; Overflow: infinity where a whole number should be."""
 
 
 class BadWeights(Exception):
@@ -116,7 +118,7 @@ def read_meta(data: bytes) -> WeightsMeta:
         raise BadWeights(f"its metadata do not say format {FORMAT}: not a weights file of this program")
     try:
         architecture = architecture_from_json(found["architecture"])
-    except (ValueError, TypeError, KeyError) as error:
+    except _MALFORMED as error:
         raise BadWeights(
             f"unknown architecture ({error}); written by another version of this program?"
         ) from error
@@ -128,7 +130,7 @@ def read_meta(data: bytes) -> WeightsMeta:
             step=int(found["step"]),
             version=int(found["version"]),
         )
-    except (ValueError, TypeError, KeyError) as error:
+    except _MALFORMED as error:
         raise BadWeights(f"metadata missing or malformed ({error})") from error
 
 

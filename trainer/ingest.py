@@ -106,7 +106,7 @@ class Ingest:
         """
         try:
             game = _relayed.decode(header)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError, ValueError):  # ValueError: text that is no UTF-8
             return None
         return RelayAck([(game.peer, GameAck(game.uid, "rejected", f"{Code.INTERNAL}: {reason}"[:2000]))])
 

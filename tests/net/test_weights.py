@@ -137,6 +137,18 @@ def test_an_unknown_architecture_is_refused(edit: Callable[[dict[str, str]], obj
     assert "unknown architecture" in refusal(changed(len, edit))
 
 
+@pytest.mark.parametrize("name", ["history", "step", "version"])
+def test_infinity_is_no_whole_number(name: str) -> None:
+    """JSON as Python reads it has it; found by tests/faults/fuzz.py."""
+    (length,) = struct.unpack_from("<Q", WHOLE)
+    header = json.loads(WHOLE[8 : 8 + length])
+    header["__metadata__"][name] = float("inf")
+    text = json.dumps(header).encode()
+    assert "metadata missing or malformed" in refusal(
+        struct.pack("<Q", len(text)) + text + WHOLE[8 + length :]
+    )
+
+
 @pytest.mark.parametrize("field", ["history", "step", "version", "game"])
 def test_incomplete_metadata_are_refused(field: str) -> None:
     assert "metadata" in refusal(changed(len, lambda metadata: metadata.pop(field)))

@@ -112,3 +112,14 @@ def test_nobody_is_answered_for_what_is_no_game() -> None:
     for entries in ({"type": "status"}, {"type": "relay_game", "peer": b"a", "uid": b"short"}, [1]):
         assert Ingest().on_unreadable(msgspec.msgpack.encode(entries), "why") is None
     assert Ingest().on_unreadable(b"\xc1", "why") is None
+
+
+def test_a_header_with_text_that_is_no_utf8_ends_nothing() -> None:
+    """As when a byte of it was flipped on its way; found by tests/faults/fuzz.py."""
+    header = {"type": "relay_game", "peer": b"a", "uid": uid(1), "sha256": bytes(32), "source": "clients"}
+    data = (
+        msgspec.msgpack.encode(header)
+        .replace(b"source", b"sour\xffe")
+        .replace(b"relay_game", b"relay_gam\xff")
+    )
+    assert Ingest().on_unreadable(data, "why") is None
