@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from protocol.errors import Code
 from protocol.messages import GameAck
 
 WINDOW = 16
@@ -105,6 +106,9 @@ class Uploads:
         offered than the server still has of us.
         """
         if ack.uid not in self._deadlines and ack.uid not in self._waiting:
+            return []
+        if ack.status == "rejected" and ack.reason.startswith(Code.BAD_HASH):
+            # Damaged on its way: what we sent had the hash. It is offered again after the usual timeout.
             return []
         if ack.status == "retry":
             if self._deadlines.pop(ack.uid, None) is not None:

@@ -54,6 +54,15 @@ def test_a_refused_game_is_set_aside_with_its_reason(status: str) -> None:
     assert uploads.tick(1e6) == []
 
 
+def test_a_game_that_was_damaged_on_its_way_is_offered_again() -> None:
+    """What was sent had the hash, so `bad_hash` speaks of the network. A byte flipped by tests/faults did
+    that."""
+    uploads = joined_with(1, timeout=30.0)
+    assert uploads.acknowledged(GameAck(uid(0), "rejected", "bad_hash: other bytes"), 1.0) == []
+    assert uploads.tick(30.0) == [Put(uid(0))]
+    assert uploads.acknowledged(GameAck(uid(0), "stored"), 31.0) == [Delete(uid(0))]
+
+
 def test_an_unacknowledged_game_is_offered_again_after_the_timeout() -> None:
     """The acknowledgement, or the game itself, was lost."""
     uploads = joined_with(1)
