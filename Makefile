@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install run test test-bounds test-nightly test-oracles check docs format bench hostile gpu-check clean
+.PHONY: help install run test test-bounds test-nightly test-oracles check docs format bench hostile faults soak gpu-check clean
 
 install: $(INSTALLED)
 
@@ -76,6 +76,14 @@ bench: $(INSTALLED)
 hostile: $(INSTALLED)
 	$(BIN)/python -m tests.hostile $(ARGS)
 
+# What kills, cuts, lost messages and power losses do: nothing, if all is well. An hour or two. Figures go to docs/faults.md.
+faults: $(INSTALLED)
+	$(BIN)/python -m tests.faults --note everything $(ARGS)
+
+# Memory of each process while clients come and go and processes are killed. `make soak MINUTES=120`
+soak: $(INSTALLED)
+	$(BIN)/python -m tests.faults --note soak --minutes $(if $(filter-out 0,$(MINUTES)),$(MINUTES),120)
+
 # On a machine with a GPU: its answers against the CPU's first, then figures.
 gpu-check: $(INSTALLED)
 	$(BIN)/python -m bench.gpu_check
@@ -95,6 +103,8 @@ help:
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock: connect-four, krk"
 	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--turns 5')"
+	@echo "make faults   the fault plan: simulation, crash points, power loss, fuzzing, bad networks, a crowd (ARGS='--seeds 1000')"
+	@echo "make soak     memory over hours of churn and kills (MINUTES=120)"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then figures"
 	@echo "make format   format the code"
 	@echo "make clean    remove .venv and caches"

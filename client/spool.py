@@ -17,6 +17,7 @@ from pathlib import Path
 from client.kept import Terms, code_of, fits, note
 from protocol.messages import MAX_RECORD
 from protocol.records import BadRecord, from_bytes, sha256
+from runtime.crash_points import reach
 from runtime.logs import Repeated
 
 SUFFIX = ".game"
@@ -107,14 +108,18 @@ class Spool:
         temporaries = [self.folder / f"{uid.hex()}.tmp" for uid, _ in records]
         for temporary, (_, data) in zip(temporaries, records, strict=True):
             temporary.write_bytes(data)
+            reach("spool.written")
         # After all are written: the first sync then does most of the work of the others.
         for temporary in temporaries:
             _sync(temporary, os.O_RDONLY)
+        reach("spool.synced")
         for temporary, (uid, data) in zip(temporaries, records, strict=True):
             if not self._path(uid).exists():
                 self._count(1, len(data))
             temporary.rename(self._path(uid))
+            reach("spool.renamed")
         sync_folder(self.folder)
+        reach("spool.folder_synced")
 
     def read(self, uid: bytes) -> SpooledGame | None:
         """The game as it is to be sent; None when there is none that can be read (it is set aside)."""
@@ -135,6 +140,7 @@ class Spool:
         if path.exists():
             self._count(-1, -path.stat().st_size)
             path.unlink()
+            reach("spool.deleted")
 
     def set_aside(self, uid: bytes, reason: str) -> None:
         """The trainer will never take it: keep it for people in `rejected/`, with the reason."""
@@ -150,7 +156,9 @@ class Spool:
             return
         size, target = path.stat().st_size, self.folder / KEPT / path.name
         target.with_suffix(".reason").write_text(note(reason, terms))
+        reach("spool.kept_noted")
         path.rename(target)
+        reach("spool.kept")
         self._count(-1, -size)
         self._count_kept(1, size)
         text = f"games are refused, and kept in {target.parent}: {reason}"
@@ -175,6 +183,7 @@ class Spool:
             return False
         size = path.stat().st_size
         path.rename(self.folder / path.name)
+        reach("spool.taken_back")
         self._count_kept(-1, -size)
         self._count(1, size)
         reason.unlink(missing_ok=True)
@@ -214,7 +223,9 @@ class Spool:
     def _set_aside(self, path: Path, reason: str) -> None:
         target = path.parent / REJECTED / path.name
         target.with_suffix(".reason").write_text(reason + "\n")
+        reach("spool.aside_noted")
         path.rename(target)
+        reach("spool.aside")
         self.rejected += 1
         kept = sorted(target.parent.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_ctime_ns)
         for old in kept[:-MAX_REJECTED]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from client.spool import KEPT, SUFFIX, sync_folder
+from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 
 MARK = "+"
@@ -95,6 +96,7 @@ def _take_over(folder: Path, mine: Path) -> None:
             left = sorted(other.glob(f"*{SUFFIX}"))
             for path in left:
                 path.rename(mine / path.name)
+                reach("spool_folders.taken_over")
             _take_over_kept(other / KEPT, mine / KEPT)
         if left:
             sync_folder(mine)

@@ -17,6 +17,7 @@ from client.spool import KEPT, Spool, SpooledGame
 from client.uploads import Delete, Instruction, Put, SetAside, Uploads
 from protocol.messages import GameAck, PutGame
 from protocol.records import GameRecord, to_bytes
+from runtime.crash_points import reach
 
 WRITE_AGAIN = 5.0
 """Seconds between attempts to write to a disk that is full or failing."""
@@ -90,6 +91,7 @@ class Uploader:
         self._uploads.lost()
 
     def acknowledged(self, ack: GameAck) -> None:
+        reach("uploader.acknowledged")
         instructions = self._uploads.acknowledged(ack, self._loop.time())
         self.stored += sum(isinstance(instruction, Delete) for instruction in instructions)
         self._obey(instructions)
@@ -130,6 +132,7 @@ class Uploader:
         for game in done.games:
             # One that the socket does not take is offered again after the usual timeout.
             self._send(PutGame(game.uid, game.sha256), game.data)
+            reach("uploader.sent")
         for uid in done.gone:
             self._obey(self._uploads.gone(uid, now))
         for uid in done.back:

@@ -29,7 +29,7 @@ from runtime.version import version
 T = TypeVar("T")
 
 PREFIX = "AZ_"
-NOT_SETTINGS = frozenset({"AZ_JIT_CACHE", "AZ_BENCH_SECONDS"})
+NOT_SETTINGS = frozenset({"AZ_JIT_CACHE", "AZ_BENCH_SECONDS", "AZ_CRASH_AT"})
 """Variables with our prefix that are no command's setting."""
 
 _BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False}

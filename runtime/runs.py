@@ -25,6 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.run_lock import RunLock
 
@@ -196,13 +197,17 @@ def write_atomically(path: Path, data: bytes) -> None:
         with partial.open("wb") as file:
             file.write(data)
             file.flush()
+            reach("atomic.written")
             os.fsync(file.fileno())
+        reach("atomic.synced")
         partial.replace(path)
+        reach("atomic.replaced")
     except OSError:
         # On a full disk the part would take the room that others need to go on.
         partial.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+    reach("atomic.folder_synced")
 
 
 def sync_folder(folder: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from protocol.messages import CHUNK, WeightsInfo
+from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 from runtime.runs import sync_folder, write_atomically
@@ -128,6 +129,7 @@ class WeightsStore:
             self._repeated.warning("save", text, now)
             return
         self._is_saved = True
+        reach("weights.adopted")
         self.tidy()
 
     def tidy(self) -> None:
@@ -168,18 +170,23 @@ class WeightsStore:
     def begin(self, sha256: bytes) -> None:
         """Start a new file, or start it again."""
         self._part(sha256).write_bytes(b"")
+        reach("weights.begun")
 
     def append(self, sha256: bytes, data: bytes | memoryview) -> None:
         with self._part(sha256).open("ab") as file:
             file.write(data)
+        reach("weights.appended")
 
     def finish(self, info: WeightsInfo) -> None:
         """The upload is whole and its hash is right: make it last through a power loss. May take a while."""
         part = self._part(info.sha256)
         with part.open("rb") as file:
             os.fsync(file.fileno())
+        reach("weights.synced")
         part.replace(self.path(info))
+        reach("weights.replaced")
         sync_folder(self._folder)
+        reach("weights.folder_synced")
 
     def discard(self, sha256: bytes) -> None:
         """The upload will not be completed."""

@@ -20,6 +20,7 @@ from typing import Any
 import apsw
 import zstandard
 
+from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from store.errors import DAMAGE, NO_DAMAGE, damaged
 from store.rows import readable
@@ -203,9 +204,12 @@ class Store:
         """All or nothing. On a full disk SQLite itself rolls back, so there may be nothing left to do."""
         self._roll_back()  # one that failed itself
         self._connection.execute("BEGIN IMMEDIATE")
+        reach("store.begun")
         try:
             yield
+            reach("store.inserted")
             self._connection.execute("COMMIT")
+            reach("store.committed")
         except BaseException:
             self._roll_back()
             raise

@@ -23,6 +23,7 @@ from torch import Tensor
 from games.spec import Game
 from net.architectures.network import Network
 from net.weights import BadWeights, from_bytes
+from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.runs import write_atomically
 
@@ -95,9 +96,12 @@ def save(
     path = folder / f"step-{progress.step:09d}.state"
     try:
         write_atomically(path.with_suffix(".safetensors"), weights)
+        reach("checkpoint.weights_written")
         write_atomically(path, data + hashlib.sha256(data).digest())
+        reach("checkpoint.written")
         for old in _states(folder)[keep:]:
             old.unlink()
+            reach("checkpoint.old_removed")
             old.with_suffix(".safetensors").unlink(missing_ok=True)
     except OSError as error:
         if not path.exists():

@@ -30,6 +30,7 @@ from protocol.messages import (
 from protocol.records import GameRecord
 from runtime.aio import Stop
 from runtime.connection import Connection, ConnectionSettings
+from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
 from runtime.monitor.monitor import Monitor
@@ -252,6 +253,7 @@ class Service:
                 log.warning(
                     "%d acknowledgements were lost; those games will be sent again", len(message.acks)
                 )
+            reach("trainer.acknowledged")
 
     # ---- training and weights out ----
 

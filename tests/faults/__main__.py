@@ -1,0 +1,260 @@
+"""`python -m tests.faults COMMAND`: each fault of the plan, and what it did. `make faults` runs all but the
+soak.
+
+Every command prints what it showed, notes it in tests/faults/results.json (with --note), and ends with 1 if
+a promise was broken. A failing seed is printed, and `simulate --seed N` runs it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [
+    str(HERE),
+    *(str(HERE.parent / part) for part in ("server", "client", "protocol", "hostile", ".")),
+]
+
+from rows import PAGE, Result, note, page_with, table  # noqa: E402
+
+LOT = 20
+"""Seeds that one process does before it tells."""
+GAMES_OF_A_RUN = 500
+
+
+class Broken(Exception):
+    """A promise was broken; the text says which."""
+
+
+def simulate(options: argparse.Namespace) -> str:
+    """Runs of the whole system from seeds."""
+    if options.seed is not None:
+        outcome = _simulate_one(options.seed)
+        print("\n".join([*outcome.blows, *outcome.faults, str(outcome)]))
+        seeds, outcomes = 1, [outcome]
+    else:
+        seeds = options.seeds
+        outcomes = list(_in_processes(_simulate_one, range(seeds)))
+    blows = Counter(blow.split()[1] for outcome in outcomes for blow in outcome.blows)
+    _raise_broken(outcomes)
+    return (
+        f"{seeds} seeds, {sum(one.games for one in outcomes)} games, "
+        f"{sum(one.leaves for one in outcomes)} leaves, "
+        f"{sum(one.messages for one in outcomes)} messages, "
+        f"{sum(one.seconds for one in outcomes) / 3600:.1f} h of virtual "
+        f"time; {', '.join(f'{number} {kind}' for kind, number in sorted(blows.items()))}: nothing "
+        f"lost, nothing twice, no "
+        "answer to another question"
+    )
+
+
+def _simulate_one(seed: int):  # type: ignore[no-untyped-def]
+    from simulation import simulate as run
+
+    return run(seed)
+
+
+def _lossy_run(seed: int):  # type: ignore[no-untyped-def]
+    from simulation import Plan
+    from simulation import simulate as run
+    from virtual_net import Weather
+
+    weather = Weather(latency=0.2, lost=0.05, repeated=0.05)
+    return run(
+        seed, Plan(10, GAMES_OF_A_RUN, asks=0, seconds=300.0, game_seconds=4.0, blows=0, weather=weather)
+    )
+
+
+def games(options: argparse.Namespace) -> str:
+    """Fake games where 5 % of all messages are lost and 5 % come twice."""
+    outcomes = list(_in_processes(_lossy_run, range(-(-options.games // GAMES_OF_A_RUN))))
+    _raise_broken(outcomes)
+    answers: Counter[str] = Counter()
+    for outcome in outcomes:
+        answers.update(outcome.answers)
+    told = ", ".join(f"{number} {status}" for status, number in sorted(answers.items()))
+    return (
+        f"{sum(one.games for one in outcomes)} games, {sum(one.messages for one in outcomes)} "
+        f"messages of which 5 % were lost "
+        f"and 5 % came twice; answers: {told}. Nothing lost, nothing twice"
+    )
+
+
+def _raise_broken(outcomes: Iterable[object]) -> None:
+    broken = [f"seed {one.seed}: {'; '.join(one.faults)}" for one in outcomes if one.faults]  # type: ignore[attr-defined]
+    if broken:
+        raise Broken("\n".join([f"{len(broken)} seeds failed", *broken[:20]]))
+
+
+def _in_processes(work: Callable[[int], object], seeds: Iterable[int]) -> Iterable[object]:
+    with multiprocessing.get_context("spawn").Pool(min(4, os.cpu_count() or 1)) as pool:
+        yield from pool.imap(work, seeds, chunksize=LOT if len(list(seeds)) > 4 * LOT else 1)
+
+
+def crash(options: argparse.Namespace) -> str:
+    """SIGKILL at each crash point of each room, each time it is passed."""
+    kills: Counter[str] = Counter()
+    for room in ("games", "takeover", "weights", "checkpoint"):
+        command = [sys.executable, str(HERE / "crash_lab.py"), room, str(options.times)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Broken(done.stderr[-3000:])
+        report = json.loads(done.stdout)
+        if report["faults"]:
+            raise Broken(f"{room}: {report['faults'][:20]}")
+        kills.update(report["kills"])
+    killed = f"{sum(kills.values())} processes killed at {len(kills)} points"
+    return f"{killed}: nothing promised was missing, and each went on"
+
+
+def power(options: argparse.Namespace) -> str:
+    """Every prefix of what was written, with subsets of what was not synced."""
+    import power_loss
+
+    found = []
+    works = (
+        ("spool", power_loss.spool_log, power_loss.check_spool),
+        ("weights", power_loss.weights_log, power_loss.check_weights),
+        ("store", power_loss.store_log, power_loss.check_store),
+    )
+    for name, record, check in works:
+        with tempfile.TemporaryDirectory() as folder:
+            log = record(Path(folder))
+        try:
+            states = power_loss.crash_everywhere(log, check, subsets=options.subsets, seed=1)
+        except AssertionError as error:
+            raise Broken(f"{name}: {error}") from error
+        found.append(f"{name}: {len(log.entries)} operations, {states} states")
+    return f"{'; '.join(found)}; all opened, and nothing promised was missing"
+
+
+def fuzz(options: argparse.Namespace) -> str:
+    """Mutated bytes for each decoder."""
+    import fuzz as fuzzing
+
+    reports = []
+    for target in fuzzing.TARGETS:
+        if options.names and target.name not in options.names:
+            continue
+        executions = max(1, int(options.executions * fuzzing.SHARES.get(target.name, 1.0)))
+        reports.append(fuzzing.fuzz(target, executions, options.seed))
+        print(reports[-1].text(), flush=True)
+    failures = [f"{report.name}: {failure[:500]}" for report in reports for failure in report.failures]
+    if failures:
+        raise Broken("\n".join(failures))
+    each = ", ".join(f"{report.name} {report.executions:,}" for report in reports)
+    return f"no decoder raised what it may not, or took more time or memory than its bounds: {each}"
+
+
+def proxy(options: argparse.Namespace) -> str:
+    """Real processes through the TCP proxy."""
+    import proxied_rows
+
+    with tempfile.TemporaryDirectory(prefix="az-proxy-") as folder:
+        found = proxied_rows.measure(Path(folder), lambda text: print(text, flush=True))
+    for name, figure in found.items():
+        _note(options, name, figure)
+    return ""
+
+
+def crowd(options: argparse.Namespace) -> str:
+    """Many clients at once, and again."""
+    import crowd as crowds
+
+    with tempfile.TemporaryDirectory(prefix="az-crowd-") as folder:
+        return crowds.measure(Path(folder), options.clients).text()
+
+
+def soak(options: argparse.Namespace) -> str:
+    """Hours of churn and kills."""
+    from soak import soak as run
+
+    with tempfile.TemporaryDirectory(prefix="az-soak-") as folder:
+        slopes = run(Path(folder), options.minutes, lambda text: print(text, flush=True))
+    return (
+        f"{options.minutes:g} minutes with churn and kills; memory: {'; '.join(one.text() for one in slopes)}"
+    )
+
+
+def page(_options: argparse.Namespace) -> str:
+    """Write the rows and figures into docs/faults.md."""
+    PAGE.write_text(page_with(table()))
+    return ""
+
+
+def everything(options: argparse.Namespace) -> str:
+    """All but the soak, one after the other."""
+    for work in (simulate, games, crash, power, fuzz, proxy, crowd):
+        _run(work, options)
+    return page(options)
+
+
+def _run(work: Callable[[argparse.Namespace], str], options: argparse.Namespace) -> None:
+    begun = time.monotonic()
+    figure = work(options)
+    if figure:
+        print(f"{work.__name__}: {figure} ({time.monotonic() - begun:.0f} s)", flush=True)
+        if getattr(options, "seed", None) is None or work is fuzz:
+            _note(options, work.__name__, figure)
+
+
+def _note(options: argparse.Namespace, name: str, figure: str) -> None:
+    if options.note:
+        command = f"python -m tests.faults {' '.join(sys.argv[1:])}".replace(" --note", "")
+        note(name, Result(figure, command, time.strftime("%Y-%m-%d", time.gmtime())))
+
+
+def main() -> int:
+    """0 when every promise held."""
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--note", action="store_true", help="keep the figures, for docs/faults.md")
+    commands = parser.add_subparsers(dest="command", required=True)
+    works = (simulate, games, crash, power, fuzz, proxy, crowd, soak, page, everything)
+    parsers = {
+        work.__name__: commands.add_parser(work.__name__, help=(work.__doc__ or "").replace("%", "%%"))
+        for work in works
+    }
+    for name in ("simulate", "everything"):
+        parsers[name].add_argument("--seeds", type=int, default=10_000, help="how many (default 10,000)")
+        parsers[name].add_argument("--seed", type=int, help="run this one only, and say what happened")
+    for name in ("games", "everything"):
+        parsers[name].add_argument("--games", type=int, default=100_000, help="(default 100,000)")
+    for name in ("crash", "everything"):
+        parsers[name].add_argument(
+            "--times", type=int, default=1000, help="passes of a point that are tried, at most"
+        )
+    for name in ("power", "everything"):
+        parsers[name].add_argument(
+            "--subsets", type=int, default=20, help="of unsynced pages, for each prefix"
+        )
+    for name in ("fuzz", "everything"):
+        parsers[name].add_argument(
+            "--executions", type=int, default=1_000_000, help="of each decoder (default 10^6)"
+        )
+    parsers["fuzz"].add_argument("--seed", type=int, default=1)
+    parsers["fuzz"].add_argument("names", nargs="*", help="of decoders; all if none")
+    parsers["everything"].set_defaults(names=[])
+    for name in ("crowd", "everything"):
+        parsers[name].add_argument("--clients", type=int, default=1000, help="(default 1,000)")
+    parsers["soak"].add_argument("--minutes", type=float, default=120.0, help="(default 120)")
+    options = parser.parse_args()
+    try:
+        _run({work.__name__: work for work in works}[options.command], options)
+    except (Broken, AssertionError) as broken:
+        print(f"BROKEN: {broken}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""`python tests/faults/crash_lab.py ROOM [TIMES]`: SIGKILL at every crash point of a room, each time it is
+passed.
+
+For each point and each number of times a child process is forked that kills itself there. Then the check
+looks at the folder, another child goes on where the killed one was, and the check looks again. Prints JSON:
+kills by point, and faults. Forking spares the imports; `AZ_CRASH_AT` does the same to a process that is
+started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / part) for part in ("faults", "client", "."))]
+
+from crash_rooms import ROOMS, Room  # noqa: E402
+
+from runtime import crash_points  # noqa: E402
+
+PATIENCE = 60
+"""Seconds for one life of a child."""
+
+
+def main() -> int:
+    room = ROOMS[sys.argv[1]]
+    most = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    kills: Counter[str] = Counter()
+    faults: list[str] = []
+    for point in crash_points.NAMES:
+        if not point.startswith(room.points):
+            continue
+        for times in range(1, most + 1):
+            with tempfile.TemporaryDirectory(prefix="az-crash-") as folder:
+                if not _crash(room, Path(folder), point, times, faults):
+                    break
+                kills[point] += 1
+    print(json.dumps({"kills": kills, "faults": faults}))
+    return 0
+
+
+def _crash(room: Room, folder: Path, point: str, times: int, faults: list[str]) -> bool:
+    """False if the point is not passed so often."""
+    status = _life(room, folder, point, times)
+    if status == 0:
+        return False
+    where = f"{point}:{times}"
+    if status != -signal.SIGKILL:
+        faults.append(f"{where}: ended with {status} and was not killed")
+        return False
+    faults += [f"{where}: {fault}" for fault in room.check(folder, at_end=False)]
+    if (status := _life(room, folder)) != 0:
+        faults.append(f"{where}: the next life ended with {status}")
+    faults += [f"{where}, in the end: {fault}" for fault in room.check(folder, at_end=True)]
+    return True
+
+
+def _life(room: Room, folder: Path, point: str = "", times: int = 0) -> int:
+    """One child; its exit status, negative for a signal."""
+    if (child := os.fork()) == 0:
+        try:
+            signal.alarm(PATIENCE)
+            crash_points.watcher = crash_points.killing(point, times) if point else None
+            room.work(folder)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""What clients finished and what they were told, and the checker: is it all in a store, a spool or among
+the rejected?"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from client.spool import KEPT, REJECTED, SUFFIX
+from protocol.messages import GameAck
+
+Game = tuple[bytes, bytes]
+"""Uid and sha256: two games may come under one uid."""
+
+
+class Ledger:
+    """Noted outside of all processes, so that it survives them."""
+
+    def __init__(self) -> None:
+        self.uids: list[tuple[str, bytes]] = []
+        """Client and uid, in the order of their ends."""
+        self.made: set[Game] = set()
+        """Games whose end was reached: they may or may not be on a disk."""
+        self.finished: dict[Game, str] = {}
+        """Games that a client was told are safe on its disk, and which client."""
+        self.answers: Counter[str] = Counter()
+        """By status."""
+        self.promised: set[bytes] = set()
+        """Uids of games that a client was told are stored."""
+        self.learned: Counter[bytes] = Counter()
+        """How often a game was handed to training."""
+        self.answered_leaves = self.wrong_leaves = self.refused_leaves = 0
+
+    def played(self, client: str, uid: bytes, digest: bytes) -> None:
+        self.uids.append((client, uid))
+        self.made.add((uid, digest))
+
+    def kept(self, client: str, uid: bytes, digest: bytes) -> None:
+        self.finished[uid, digest] = client
+
+    def acknowledged(self, ack: GameAck) -> None:
+        self.answers[ack.status] += 1
+        if ack.status in ("stored", "duplicate"):
+            self.promised.add(ack.uid)
+
+    def trained(self, uids: Iterable[bytes]) -> None:
+        self.learned.update(uids)
+
+    def leaves(self, rows: int, *, is_mine: bool) -> None:
+        self.answered_leaves += rows
+        self.wrong_leaves += 0 if is_mine else rows
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """Where games are now."""
+
+    stored: list[Game]
+    refused: set[Game]
+    """In the store's table of rejected games."""
+    spooled: set[bytes]
+    """Uids in any spool, waiting or kept for other terms."""
+    aside: set[bytes]
+    """Uids in `rejected` of any spool."""
+    counted: int = 0
+    """Games that the trainer says it has."""
+
+    @classmethod
+    def read(cls, database: Path, spools: Iterable[Path], counted: int | None = None) -> OnDisk:
+        """`counted`: of the running trainer, if there is one."""
+        stored: list[Game] = []
+        refused: set[Game] = set()
+        if database.exists():
+            with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+                tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+                if "games" in tables:  # not where it was killed before the first transaction
+                    stored = list(connection.execute("SELECT uid, sha256 FROM games"))
+                    refused = set(connection.execute("SELECT uid, sha256 FROM rejects"))
+        folders = list(spools)
+        waiting = {uid for spool in folders for folder in (spool, spool / KEPT) for uid in _uids(folder)}
+        aside = {uid for spool in folders for uid in _uids(spool / REJECTED)}
+        return cls(stored, refused, waiting, aside, len(stored) if counted is None else counted)
+
+
+def _uids(folder: Path) -> list[bytes]:
+    return [bytes.fromhex(path.stem) for path in folder.glob(f"*{SUFFIX}")]
+
+
+def faults(ledger: Ledger, disk: OnDisk) -> list[str]:
+    """Every broken promise, at any moment: what was lost, counted twice, or given to somebody else."""
+    stored = set(disk.stored)
+    uids = [uid for uid, _ in disk.stored]
+    found = [
+        f"P1: game {uid.hex()[:8]} of {client} was finished and is nowhere"
+        for (uid, digest), client in ledger.finished.items()
+        if (uid, digest) not in stored | disk.refused and uid not in disk.spooled
+    ]
+    found += [
+        f"P1: game {uid.hex()[:8]} was acknowledged and is not stored" for uid in ledger.promised - set(uids)
+    ]
+    found += (
+        [f"P2: {len(uids) - len(set(uids))} games are stored twice"] if len(uids) != len(set(uids)) else []
+    )
+    if disk.counted != len(uids):
+        found.append(f"P2: the trainer counts {disk.counted} games, and has {len(uids)}")
+    found += [
+        f"P2: game {uid.hex()[:8]} was trained on {n} times" for uid, n in ledger.learned.items() if n > 1
+    ]
+    found += [f"P3: game {uid.hex()[:8]} is stored and was never played" for uid, _ in stored - ledger.made]
+    if ledger.wrong_leaves:
+        found.append(f"P4: {ledger.wrong_leaves} leaves got an answer that belongs to others")
+    return found
+
+
+def unfinished(ledger: Ledger, disk: OnDisk) -> list[str]:
+    """What should have come to an end, once all parts run and the network is good."""
+    waiting = [f"game {uid.hex()[:8]} still waits in a spool" for uid in disk.spooled]
+    untold = ledger.promised - {uid for uid, _ in disk.stored}
+    return waiting + [f"game {uid.hex()[:8]} was acknowledged, and is not stored" for uid in untold]

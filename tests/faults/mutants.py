@@ -1,0 +1,184 @@
+"""Parts with a planted fault each: a checker that does not catch them is worth nothing.
+
+Each is the real part with one method made worse, as a careless change would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simulated_parts import Kinds, SimulatedEvaluator, SimulatedTrainer
+
+from client.remote_evaluator import RemoteEvaluator
+from client.spool import Spool
+from client.uploads import Delete, Instruction, Put, Uploads
+from protocol.messages import Batch, GameAck
+from protocol.records import BadRecord, from_bytes, sha256, to_bytes
+from store.sqlite import DUPLICATE, STORED, Entry, Reject, Store
+from trainer.ingest import Done, Job
+
+
+class AckBeforeCommit(SimulatedTrainer):
+    """The trainer says `stored` before it is."""
+
+    async def take(self, jobs: list[Job], loop: asyncio.AbstractEventLoop) -> None:
+        self.acknowledge([Done(job.uid, STORED) for job in jobs])
+        await loop.run_in_executor(None, self.intake.process, jobs, 1)
+
+
+class AckOfFailedCommit(Store):
+    """Every third transaction is rolled back, and its games are called stored."""
+
+    commits = 0
+
+    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
+        AckOfFailedCommit.commits += 1
+        if entries and AckOfFailedCommit.commits % 3 == 0:
+            return [STORED] * len(entries) + ["rejected"] * len(rejects)
+        return super().commit(entries, rejects)
+
+
+class DuplicateCountsTwice(Store):
+    """A game that is there already is counted, and trained on, once more."""
+
+    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
+        statuses = super().commit(entries, rejects)
+        for entry, status in zip(entries, statuses, strict=False):
+            if status == DUPLICATE:
+                self.totals.add(
+                    entry.source,
+                    (entry.version_min, entry.version_max),
+                    entry.outcome,
+                    entry.reason,
+                    entry.plies,
+                )
+        return [STORED if status == DUPLICATE else status for status in statuses]
+
+
+class OneNameForTwoGames(Store):
+    """A game that comes under the uid of another one is called stored."""
+
+    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
+        return ["duplicate" if status == "conflict" else status for status in super().commit(entries)] + [
+            "rejected"
+        ] * len(rejects)
+
+
+class DeletesWhatItSends(Uploads):
+    """A game leaves the spool when it has been sent."""
+
+    def _offer(self, now: float) -> list[Instruction]:
+        puts = super()._offer(now)
+        return [*puts, *(Delete(put.uid) for put in puts if isinstance(put, Put))]
+
+
+class DeletesOnRetry(Uploads):
+    """`retry` is taken for a final answer."""
+
+    def acknowledged(self, ack: GameAck, now: float) -> list[Instruction]:
+        if ack.status == "retry":
+            self._forget(ack.uid)
+            return [Delete(ack.uid)]
+        return super().acknowledged(ack, now)
+
+
+class ForgetsOnReconnect(Uploads):
+    """What was on its way when the session ended is not offered again."""
+
+    def joined(self, now: float, *, trainer_present: bool = True) -> list[Instruction]:
+        self._deadlines.clear()
+        return super().joined(now, trainer_present=trainer_present)
+
+
+class NeverSendsAgain(Uploads):
+    """A game without an answer is not offered a second time."""
+
+    def __init__(self) -> None:
+        super().__init__(timeout=1e9)
+
+
+class SpinsInstead(Uploads):
+    """When an answer is late it is looked at again and again, at once."""
+
+    def tick(self, now: float) -> list[Instruction]:
+        return self._offer(now)
+
+
+class KeepsBeforeRename(Spool):
+    """A game is said to be kept while it still has its temporary name."""
+
+    def write(self, records: Sequence[tuple[bytes, bytes]]) -> None:
+        for path in self.folder.glob("*.tmp"):
+            path.rename(path.with_suffix(".game"))
+            self._count(1, path.with_suffix(".game").stat().st_size)
+        for uid, data in records:
+            (self.folder / f"{uid.hex()}.tmp").write_bytes(data)
+
+
+class DropsLeavesOnReconnect(RemoteEvaluator):
+    """Requests of a session that ended are forgotten."""
+
+    def lost(self) -> None:
+        super().lost()
+        table = self._requests
+        for request in list(table._requests):
+            table.give_up(request)
+
+
+class AnswersOfTheRowBefore(SimulatedEvaluator):
+    """An evaluator that answers every eighth batch with the rows turned by one."""
+
+    batches = 0
+
+    def answer(self, batch: Batch, leaves: Any) -> None:
+        AnswersOfTheRowBefore.batches += 1
+        if AnswersOfTheRowBefore.batches % 8:
+            super().answer(batch, leaves)
+        else:
+            super().answer(batch, type(leaves)(leaves.features[::-1], leaves.counts, leaves.actions))
+
+
+class ChangesARecord(SimulatedTrainer):
+    """The trainer stores other bytes than came."""
+
+    async def take(self, jobs: list[Job], loop: asyncio.AbstractEventLoop) -> None:
+        changed = [_with_other_seed(job) for job in jobs]
+        await super().take(changed, loop)
+
+
+def _with_other_seed(job: Job) -> Job:
+    try:
+        record = from_bytes(job.data)
+    except BadRecord:
+        return job
+    data = to_bytes(replace(record, seed=record.seed ^ 1))
+    return replace(job, data=data, sha256=sha256(data))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One planted fault."""
+
+    kinds: Kinds
+    promise: str
+    """That it breaks: what the checker must say. "": nothing comes to its end."""
+
+
+MUTANTS: dict[str, Mutant] = {
+    "ack before commit": Mutant(Kinds(trainer=AckBeforeCommit), "P1"),
+    "ack of a failed commit": Mutant(Kinds(store=AckOfFailedCommit), "P1"),
+    "a duplicate counts twice": Mutant(Kinds(store=DuplicateCountsTwice), "P2"),
+    "one uid for two games": Mutant(Kinds(store=OneNameForTwoGames), "P1"),
+    "deletes what it sends": Mutant(Kinds(uploads=DeletesWhatItSends), "P1"),
+    "deletes on retry": Mutant(Kinds(uploads=DeletesOnRetry), "P1"),
+    "forgets games on reconnect": Mutant(Kinds(uploads=ForgetsOnReconnect), ""),
+    "never sends again": Mutant(Kinds(uploads=NeverSendsAgain), ""),
+    "spins when an answer is late": Mutant(Kinds(uploads=SpinsInstead), "time stands still"),
+    "kept before it is renamed": Mutant(Kinds(spool=KeepsBeforeRename), "P1"),
+    "drops leaves on reconnect": Mutant(Kinds(remote=DropsLeavesOnReconnect), ""),
+    "answers of another row": Mutant(Kinds(evaluator=AnswersOfTheRowBefore), "P4"),
+    "stores other bytes": Mutant(Kinds(trainer=ChangesARecord), "P3"),
+}

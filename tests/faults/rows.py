@@ -1,0 +1,146 @@
+# ruff: noqa: E501 (rows of a table)
+"""The fault plan row by row: what is done for each, by what command, and what it showed. `docs/faults.md` is made of it.
+
+A figure comes from `results.json` beside this file, which `python -m tests.faults` writes; nobody types one here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results.json"
+PAGE = HERE.parents[1] / "docs" / "faults.md"
+BEGIN, END = "<!-- rows of tests/faults/rows.py -->", "<!-- end of the rows -->"
+FAULTS = "python -m tests.faults"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the plan."""
+
+    number: int
+    fault: str
+    done: str
+    promise: str
+    shown: str
+    """Commands and tests, as they are written on the page."""
+    measured: tuple[str, ...] = ()
+    """Names of the results whose figures are shown."""
+    missing: str = ""
+    """What of the row is not done, and why."""
+
+
+def tests(*names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+SIMULATE = f"`{FAULTS} simulate`"
+POINTS = "faults/test_crash_points.py::test_a_process_killed_at_any_point_has_kept_what_it_promised"
+
+ROWS: tuple[Row, ...] = (
+    Row(1, "azclient killed", "SIGKILL at each crash point of spool, uploader and takeover, each time it is passed; "
+        "kills at any step of the simulation", "P1 P2", f"`{FAULTS} crash`, {SIMULATE}, {tests(POINTS)}",
+        ("crash", "simulate")),
+    Row(2, "azserver's front killed, trainer killed around a commit", "SIGKILL at the crash points of store and "
+        "weights; kills of the front at any step of the simulation", "P1 P2 P6", f"`{FAULTS} crash`, {SIMULATE}",
+        ("crash", "simulate")),
+    Row(3, "an evaluator killed or stopped", "kills in the simulation, answers are hashes of the position; SIGSTOP of a "
+        "real one", "P4", f"{SIMULATE}, {tests('server/test_stopped_evaluator.py::test_one_that_stays_stopped_is_killed_and_its_successor_works')}",
+        ("simulate",)),
+    Row(4, "CUDA out of memory, device assert", "", "", "", missing="no GPU on the machine of these tests"),
+    Row(5, "weights with NaN published", "a file with NaN, Inf or a negative variance", "P6",
+        tests("net/test_weights.py::test_numbers_that_are_not_finite_are_refused")),
+    Row(6, "trainer killed at every step of checkpoint and publication", "SIGKILL at the crash points of checkpoint, "
+        "weights and atomic files", "P1 P6 P7", f"`{FAULTS} crash`, {tests('faults/test_crash_points.py::test_a_trainer_killed_behind_its_acknowledgements_has_the_games')}",
+        ("crash",), "the sample stream after a restart is the same in rounds only (decision 0014)"),
+    Row(7, "power loss with unsynced writes lost", "all writes of spool, weights and SQLite (through a VFS) are recorded; "
+        "every prefix, with subsets of unsynced 512-byte pages, is laid out and opened", "P1 P2 P6", f"`{FAULTS} power`, "
+        + tests("faults/test_power_loss.py::test_no_acknowledged_game_leaves_the_store"), ("power",),
+        "instead of LazyFS; removed and made folders are taken as synced"),
+    Row(8, "disk full", "a file system of a few MB, full, then freed", "P1", tests(
+        "test_full_disk.py::test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game")),
+    Row(9, "half-open connections", "the simulation cuts connections of which one side hears 5 to 15 s later; a stall of "
+        "30 s through the proxy", "P1 P4", f"{SIMULATE}, `{FAULTS} proxy`", ("simulate", "proxy_stall"),
+        "no link is taken down between network namespaces"),
+    Row(10, "slow readers", "attacks that read nothing, beside an honest client", "P5", tests(
+        "server/test_chunk_queue.py::test_who_does_not_read_waits_and_holds_up_nobody") + ", `make hostile`"),
+    Row(11, "latency 200 ms +- 100, resets, pieces of 7 bytes", "real processes through the proxy", "P1",
+        f"`{FAULTS} proxy`, " + tests("faults/test_proxied.py::test_resets_and_changed_bytes_lose_no_game"), ("proxy_slow", "proxy_bad")),
+    Row(12, "5 % each of messages lost and repeated", "100,000 fake games in the simulation, without kills", "P1 P2",
+        f"`{FAULTS} games`", ("games",)),
+    Row(13, "repeated and reordered uploads, another game under the same uid", "2 % of the simulation's games come under "
+        "the uid of another client's", "P2 P3", SIMULATE, ("simulate",)),
+    Row(14, "hostile bytes", "mutated inputs to each decoder, with bounds on time and memory; raw ZMTP against a real "
+        "server", "P3 P5", f"`{FAULTS} fuzz`, {tests('faults/test_fuzz.py::test_no_bytes_do_more_than_be_refused')}, `make hostile`", ("fuzz",)),
+    Row(15, "oversized messages, credit overrun", "against a real server", "P5", tests(
+        "runtime/test_door.py::test_an_unfinished_message_is_cut_off", "server/test_front_leaves.py::test_credits_are_exact")),
+    Row(16, "dishonest games", "each kind of forged game; 5 % of the simulation's games have a wrong result", "P3",
+        tests("trainer/test_verify.py::test_dishonest_games_are_refused") + f", {SIMULATE}", ("simulate",)),
+    Row(17, "other versions of the protocol", "older, newer, unknown fields", "", tests(
+        "protocol/test_protocol_sessions.py::test_another_protocol_is_told_which_side_to_upgrade"),
+        missing="no earlier release exists to be run against this one"),
+    Row(18, "keys", "", "", "", missing="see security.md"),
+    Row(19, "clock jumps", "every part runs under a virtual clock of its own in the simulation", "P1", SIMULATE, ("simulate",),
+        "wall clocks are not moved; only times of day shown to people depend on them"),
+    Row(20, "1,000 clients at once, and again after a kill of azserver", "1,000 real connections from four processes",
+        "P5", f"`{FAULTS} crowd`", ("crowd",), "24 hours of churn: `make soak MINUTES=120` does less of it"),
+    Row(21, "late news of weights", "lost announcements", "P6", tests("runtime/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again")),
+    Row(22, "weights damaged on their way or on disk", "any losses; flipped bytes", "P6", tests(
+        "trainer/test_publishing.py::test_any_losses_end_in_the_same_bytes", "server/test_weights_upload.py::test_bytes_with_another_hash_are_thrown_away")),
+    Row(23, "a process that stands still", "SIGSTOP of an evaluator", "", tests(
+        "server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again")),
+    Row(24, "a request that kills evaluators", "rows that end two evaluators are refused", "P4", tests(
+        "server/test_leaf_queue.py::test_a_request_that_kills_two_devices_is_refused_as_poison_and_its_neighbour_is_not")),
+    Row(25, "a store that others lock", "a foreign write lock", "P1", tests("store/test_store.py::test_full_disk_sends_games_back")),
+    Row(26, "want of memory", "kills of any part, as rows 1 to 3", "P1 P5", SIMULATE, ("simulate",),
+        "no cgroup limit is set by these tests"),
+    Row(27, "orderly ends", "SIGTERM to all; a killed part comes back while others play", "P1", tests(
+        "test_loop.py::test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store", "test_loop.py::test_the_loop_goes_on_when_a_process_is_killed"),
+        missing="no upgrade from an earlier release, of which there is none"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a command showed."""
+
+    figure: str
+    command: str
+    date: str
+
+
+def results() -> dict[str, Result]:
+    """By name."""
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    return {name: Result(**entry) for name, entry in found.items()}
+
+
+def note(name: str, result: Result) -> None:
+    """Keep a result in place of the one before."""
+    all_results = {**results(), name: result}
+    text = json.dumps({key: vars(one) for key, one in sorted(all_results.items())}, indent=1)
+    RESULTS.write_text(text + "\n")
+
+
+def table() -> str:
+    """The rows as a table of the page, and behind it the figures."""
+    known = results()
+    lines = ["| # | fault | what is done | promise | shown by | not done |", "|---|---|---|---|---|---|"]
+    for row in ROWS:
+        figures = ", ".join(f"[{name}](#{name})" for name in row.measured if name in known)
+        shown = "; figures: ".join(part for part in (row.shown, figures) if part)
+        lines.append(f"| {row.number} | {row.fault} | {row.done} | {row.promise} | {shown} | {row.missing} |")
+    lines.append("")
+    for name, result in sorted(known.items()):
+        lines += [f"### {name}", "", f"`{result.command}` ({result.date}): {result.figure}", ""]
+    return "\n".join(lines)
+
+
+def page_with(rows: str) -> str:
+    """The page with these rows in place of those it has."""
+    text = PAGE.read_text()
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{rows}\n{END}{rest.split(END)[1]}"

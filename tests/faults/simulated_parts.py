@@ -1,0 +1,286 @@
+"""The parts of the system as processes of a simulation: azserver's front, an evaluator, the trainer's
+intake, a player.
+
+All that decides, and nearly all that carries out, is the real code: Front with its ports and services,
+Connection, Uploader on a real Spool, RemoteEvaluator, Ingest, Intake and Store on real files. What stands
+for something else is the network, the clock, the neural network (a hash of the position), the search
+(random positions) and the games (random ones, made beforehand).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from front_bench import GAME, WORDS, echo_all, random_leaves
+from virtual_net import Link, VirtualChannel
+
+from client.kept import Terms
+from client.remote_evaluator import LeafRefused, RemoteEvaluator
+from client.spool import Spool
+from client.uploader import Uploader
+from client.uploads import Uploads
+from protocol.frames import check_leaves
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    AnyMessage,
+    Batch,
+    BatchDone,
+    Evaluated,
+    EvaluatorReady,
+    GameAck,
+    Goodbye,
+    Grant,
+    Hello,
+    LoadWeights,
+    Ping,
+    Refused,
+    RelayGame,
+    WeightsLoaded,
+    Welcome,
+    decode,
+    encode,
+)
+from protocol.records import GameRecord, sha256, to_bytes
+from runtime.connection import Connection
+from search.leaf_batch import Evaluations, LeafBatch
+from store.sqlite import Store
+from trainer.ingest import Done, Ingest, Job
+from trainer.intake import Intake
+from trainer.verify import Expected
+
+if TYPE_CHECKING:
+    from simulation import World
+
+LEAVES, BULK, EVALUATORS = "tcp://server:1", "tcp://server:2", "ipc://evaluators"
+SIMULATIONS = 20
+COMMIT_SECONDS = 0.05
+JOBS_PER_COMMIT = 16
+FAULTY = 0.05
+"""Share of games that break the rules."""
+SAME_UID = 0.02
+"""Share of games that come under the uid of another client's."""
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """What the parts are made of; mutants put worse ones here."""
+
+    uploads: Callable[[], Uploads] = Uploads
+    spool: Callable[[Path], Spool] = Spool
+    store: Callable[[Path, str], Store] = Store
+    ingest: Callable[[], Ingest] = Ingest
+    trainer: Callable[[World], Any] = lambda world: SimulatedTrainer(world)
+    remote: Callable[..., RemoteEvaluator] = RemoteEvaluator
+    evaluator: Callable[[World], Any] = lambda world: SimulatedEvaluator(world)
+
+
+class SimulatedEvaluator:
+    """Answers each row with a hash of it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._channel = VirtualChannel(Link(world.net, EVALUATORS), self._on_frames, self._say_ready)
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(5.0)
+            self._channel.send([encode(Ping())])
+
+    def _say_ready(self) -> None:
+        self._channel.send([encode(EvaluatorReady(0, "echo", 16, 16, 2))])
+
+    def _on_frames(self, frames: list[memoryview]) -> None:
+        message = decode(frames[0])
+        if isinstance(message, LoadWeights):
+            self._channel.send([encode(WeightsLoaded(message.version, message.sha256))])
+        elif isinstance(message, Goodbye):
+            self._say_ready()
+        elif isinstance(message, Batch):
+            leaves = check_leaves(message.rows, WORDS, GAME.actions, frames[1:])
+            delay = self._world.rng.uniform(0.0, 0.02)
+            asyncio.get_running_loop().call_later(delay, self.answer, message, leaves)
+
+    def answer(self, batch: Batch, leaves: Any) -> None:
+        priors, wdl = echo_all(*leaves)
+        self._channel.send([encode(BatchDone(batch.batch, batch.rows, 1, 0.001)), priors, wdl])
+
+
+class SimulatedTrainer:
+    """What `trainer.service.Service` does with games, on a connection of its own."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        secret = world.rng.randbytes(16)
+        self.connection = Connection(
+            None,
+            BULK,
+            Hello(PROTOCOL_VERSION, "trainer", "trainer", secret=secret),
+            on_message=self._on_message,
+        )
+        self.store = world.kinds.store(world.database, GAME.name)
+        self.intake = Intake(GAME, Expected("", 9, SIMULATIONS), self.store)
+        self.ingest = world.kinds.ingest()
+        self._jobs: list[Job] = []
+        self._came = asyncio.Event()
+        world.at_end("trainer", self.store.close)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.connection.run())
+            group.create_task(self._take_games())
+
+    def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
+        if not isinstance(message, RelayGame):
+            return
+        answer = self.ingest.on_game(message, bytes(frames[0]))
+        if isinstance(answer, Job):
+            self._jobs.append(answer)
+            self._came.set()
+        elif answer is not None:
+            self.connection.send(answer)
+
+    async def _take_games(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            while self._jobs:
+                jobs, self._jobs = self._jobs[:JOBS_PER_COMMIT], self._jobs[JOBS_PER_COMMIT:]
+                await self.take(jobs, loop)
+
+    async def take(self, jobs: list[Job], loop: asyncio.AbstractEventLoop) -> None:
+        result = await loop.run_in_executor(None, self.intake.process, jobs, 1)
+        self.world.ledger.trained(record.uid for record in result.games)
+        self.acknowledge(result.done)
+
+    def acknowledge(self, done: list[Done]) -> None:
+        for message in self.ingest.on_done(done):
+            self.connection.send(message)
+
+
+class Asked:
+    """Some leaves that were asked for, and what came back: a row may be answered more than once."""
+
+    def __init__(self, world: World, leaves: tuple[Any, Any, Any]) -> None:
+        self.batch = LeafBatch(*leaves)
+        self.rows = set(range(self.batch.rows))
+        """Those without an answer."""
+        self.done = asyncio.Event()
+        self._world = world
+        self._ends = np.concatenate([[0], np.cumsum(self.batch.counts, dtype=np.int64)])
+
+    def answered(self, first: int, evaluations: Evaluations) -> None:
+        last = first + len(evaluations.wdl)
+        batch, mine = self.batch, self.batch.actions[self._ends[first] : self._ends[last]]
+        priors, wdl = echo_all(batch.features[first:last], batch.counts[first:last], mine)
+        is_mine = np.array_equal(priors, evaluations.priors) and np.array_equal(wdl, evaluations.wdl)
+        self._world.ledger.leaves(last - first, is_mine=is_mine)
+        self._count(range(first, last))
+
+    def failed(self, first: int, rows: int, error: Exception) -> None:
+        assert isinstance(error, LeafRefused)
+        self._world.ledger.refused_leaves += rows
+        self._count(range(first, first + rows))
+
+    def _count(self, rows: range) -> None:
+        self.rows.difference_update(rows)
+        if not self.rows:
+            self.done.set()
+
+
+class SimulatedClient:
+    """A player: `client.worker.Worker` without searches."""
+
+    def __init__(self, world: World, index: int) -> None:
+        self.world = world
+        self.name = f"client-{index}"
+        self.folder = world.folder / self.name
+        self.folder.mkdir(exist_ok=True)
+        hello = Hello(PROTOCOL_VERSION, "client", self.name)
+        self.bulk = Connection(
+            None, BULK, hello, on_message=self._on_bulk, on_joined=self._on_joined, on_lost=self._on_lost
+        )
+        self.leaves = Connection(
+            None,
+            LEAVES,
+            hello,
+            on_message=self._on_leaves,
+            on_joined=lambda welcome: self.remote.joined(welcome),
+            on_lost=lambda _: self.remote.lost(),
+        )
+        self.remote = world.kinds.remote(self.leaves.send)
+        self.uploader = Uploader(world.kinds.spool(self.folder), self.bulk.send, world.kinds.uploads())
+        self.asked: list[Asked] = []
+        self._rng = random.Random(world.rng.random())
+        self._random = np.random.default_rng(world.rng.getrandbits(32))
+        world.at_end(self.name, self.remote.close)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for part in (
+                self.bulk.run(),
+                self.leaves.run(),
+                self.uploader.run(),
+                self._play(),
+                self._search(),
+            ):
+                group.create_task(part)
+
+    # ---- games ------------------------------------------------------------------------------
+
+    async def _play(self) -> None:
+        while self.world.more_games():
+            await asyncio.sleep(self._rng.uniform(0.0, self.world.plan.game_seconds))
+            await self.uploader.room.wait()
+            record = self._game()
+            data = to_bytes(record)
+            self.world.ledger.played(self.name, record.uid, sha256(data))
+            await self.uploader.keep(record)
+            self.world.ledger.kept(self.name, record.uid, sha256(data))
+
+    def _game(self) -> GameRecord:
+        uid, games = self._rng.randbytes(16), self.world.games
+        mine = {uid for client, uid in self.world.ledger.uids if client == self.name}
+        others = [uid for _, uid in self.world.ledger.uids if uid not in mine]
+        if others and self._rng.random() < SAME_UID:
+            uid = self._rng.choice(others)
+        record = replace(self._rng.choice(games), uid=uid, seed=self._rng.getrandbits(60))
+        if self._rng.random() < FAULTY:
+            return replace(record, outcome=-record.outcome or 1)
+        return record
+
+    def _on_joined(self, welcome: Welcome) -> None:
+        self.uploader.joined(Terms.of(welcome), trainer_present=welcome.trainer_present)
+
+    def _on_lost(self, _: str) -> None:
+        self.uploader.lost()
+
+    def _on_bulk(self, message: AnyMessage, _frames: list[memoryview]) -> None:
+        if isinstance(message, GameAck):
+            self.world.ledger.acknowledged(message)
+            self.uploader.acknowledged(message)
+
+    # ---- leaves -----------------------------------------------------------------------------
+
+    async def _search(self) -> None:
+        while self.world.more_leaves():
+            asked = Asked(self.world, random_leaves(self._random, self._rng.randint(1, 24)))
+            self.asked = [one for one in self.asked if one.rows] + [asked]
+            self.remote.submit(asked.batch, asked)
+            if len(self.asked) >= 4:
+                await self.asked[0].done.wait()
+            await asyncio.sleep(self._rng.uniform(0.0, self.world.plan.game_seconds))
+
+    def _on_leaves(self, message: AnyMessage, frames: list[memoryview]) -> None:
+        if isinstance(message, Evaluated):
+            self.remote.on_evaluated(message, frames)
+        elif isinstance(message, Refused):
+            self.remote.on_refused(message)
+        elif isinstance(message, Grant):
+            self.remote.granted(message.credits)

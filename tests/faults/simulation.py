@@ -1,0 +1,309 @@
+"""One run of the whole system from one seed: virtual time, a network in memory, kills, cuts and crash
+points."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from front_bench import GAME
+from ledger import Ledger, OnDisk, faults, unfinished
+from simulated_parts import BULK, EVALUATORS, LEAVES, SIMULATIONS, Kinds, SimulatedClient
+from virtual_net import Network, VirtualChannel, VirtualDoor, Weather, dealer_of, until
+from virtual_time import Deadlock, Process, VirtualLoop
+
+import runtime.connection
+import server.front
+from bench.random_games import random_game
+from protocol.records import GameRecord
+from protocol.settings import SelfPlaySettings
+from runtime import crash_points
+from server.front import Front, FrontSettings
+from server.weights import WeightsStore
+
+CALM = 400.0
+"""Seconds of good weather that are enough for everything to come to its end: a lease is 60 s, a place of
+the relay is taken back after 120 s."""
+BACK_AFTER = 3.0
+"""Seconds at most until a killed process is there again."""
+POINTS = {
+    "client": tuple(point for point in crash_points.NAMES if point.startswith(("spool.", "uploader."))),
+    "trainer": tuple(point for point in crash_points.NAMES if point.startswith("store.")),
+}
+"""Crash points of a simulated part."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long a run is, and how bad."""
+
+    clients: int = 3
+    games: int = 30
+    asks: int = 40
+    """Requests for leaves, of all clients together."""
+    seconds: float = 60.0
+    """In which things go wrong."""
+    game_seconds: float = 4.0
+    blows: int = 12
+    """Kills and cuts."""
+    weather: Weather = Weather(latency=0.5, lost=0.05, repeated=0.05)
+
+
+@dataclass
+class Outcome:
+    """What became of a run."""
+
+    seed: int
+    faults: list[str]
+    games: int = 0
+    leaves: int = 0
+    messages: int = 0
+    blows: list[str] = field(default_factory=list)
+    answers: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    """Virtual."""
+
+
+REAL = Kinds()
+
+
+class World:
+    """All parts of one run."""
+
+    def __init__(self, seed: int, plan: Plan, kinds: Kinds, folder: Path, loop: VirtualLoop) -> None:
+        self.plan, self.kinds, self.folder, self.loop = plan, kinds, folder, loop
+        self.rng = random.Random(seed)
+        self.net = Network(loop, seed, plan.weather)
+        self.database = folder / "games.db"
+        self.games = games()
+        self.ledger = Ledger()
+        self.blows: list[str] = []
+        self._left_games, self._left_asks = plan.games, plan.asks
+        self._ended = False
+        self._processes: dict[str, Process] = {}
+        self._parts: dict[str, Any] = {}
+        self._starts: dict[str, Callable[[], Any]] = {
+            "server": self._front,
+            "evaluator": lambda: kinds.evaluator(self),
+            "trainer": lambda: kinds.trainer(self),
+        }
+        for index in range(plan.clients):
+            self._starts[f"client-{index}"] = partial(SimulatedClient, self, index)
+
+    def at_end(self, name: str, do: Callable[[], object]) -> None:
+        """Have `do` called when this part is killed."""
+        self._processes[name].at_end.append(do)
+
+    def more_games(self) -> bool:
+        self._left_games -= 1
+        return self._left_games >= 0
+
+    def more_leaves(self) -> bool:
+        self._left_asks -= 1
+        return self._left_asks >= 0
+
+    def start_all(self) -> None:
+        for name in self._starts:
+            self.start(name)
+
+    def end(self) -> None:
+        """Kill all, and start none again."""
+        self._ended = True
+        for process in self._processes.values():
+            process.kill()
+
+    def start(self, name: str) -> None:
+        """As the operator, or azserver for its children, does."""
+        if self._ended:
+            return
+        process = self._processes[name] = Process(name, self.loop)
+        process.at_end.append(
+            lambda: self.loop.call_later(self.rng.uniform(0.1, BACK_AFTER), self.start, name)
+        )
+
+        async def live() -> None:
+            try:
+                part = self._parts[name] = self._starts[name]()
+            except BaseException as error:
+                self.loop.faults.append(f"{name} cannot start: {error!r}")
+                raise
+            await part.run()
+
+        process.spawn(live)
+
+    def _front(self) -> Front:
+        store = WeightsStore(self.folder / "weights", GAME.name)
+        (self.folder / "weights").mkdir(exist_ok=True)
+        if store.open() is None:
+            store.add(b"weights of nobody", 1, 0, "tiny")
+        settings = FrontSettings(
+            run="simulated", game=GAME, history=1, self_play=asdict(SelfPlaySettings(history=1)),
+            leaves=(LEAVES,), bulk=(BULK,), evaluators=EVALUATORS,
+        )  # fmt: skip
+        return Front(settings, store)
+
+    # ---- what goes wrong --------------------------------------------------------------------
+
+    async def storm(self) -> None:
+        """Blows at random times; the checker looks behind each."""
+        times = sorted(self.rng.uniform(0.0, self.plan.seconds) for _ in range(self.plan.blows))
+        for at in times:
+            await asyncio.sleep(max(0.0, at - self.loop.time()))
+            self._strike()
+            self._check()
+        await asyncio.sleep(max(0.0, self.plan.seconds - self.loop.time()))
+        for process in self._processes.values():
+            process.crash_at = ""
+
+    def _strike(self) -> None:
+        rng, name = self.rng, self.rng.choice(sorted(self._starts))
+        kind = rng.choice(("kill", "kill", "cut", "half_open", "crash"))
+        self.blows.append(f"{self.loop.time():.2f} {kind} {name}")
+        process = self._processes[name]
+        links = [link for link in self.net.links if link.process is process]
+        points = POINTS.get(name.partition("-")[0])
+        if kind == "kill" or (kind == "crash" and points is None):
+            process.kill()
+        elif kind == "crash" and points is not None:
+            process.crash_at, process.crash_after = rng.choice(points), rng.randint(1, 3)
+            self.blows[-1] += f" at {process.crash_at}:{process.crash_after}"
+        elif links:
+            rng.choice(links).cut(notice=rng.uniform(5.0, 15.0) if kind == "half_open" else 0.0)
+
+    def _check(self) -> None:
+        found = faults(self.ledger, self.on_disk())
+        if found:
+            raise BrokenPromise(found)
+
+    def on_disk(self) -> OnDisk:
+        trainer, process = self._parts.get("trainer"), self._processes["trainer"]
+        counted = trainer.store.totals.games.total() if trainer is not None and process.alive else None
+        return OnDisk.read(self.database, sorted(self.folder.glob("client-*")), counted)
+
+    def at_rest(self) -> bool:
+        """Whether nothing is left to do."""
+        clients = [part for name, part in self._parts.items() if name.startswith("client-")]
+        quiet = all(client.uploader.quiet.is_set() and not client.uploader.spool.games for client in clients)
+        return quiet and self._left_games < 0 and not any(one.rows for c in clients for one in c.asked)
+
+
+class BrokenPromise(AssertionError):
+    """Its argument: what the checker found."""
+
+
+async def _run(world: World) -> list[str]:
+    world.start_all()
+    try:
+        await world.storm()
+        world.net.weather = Weather(latency=0.05)
+        rested = await until(world.at_rest, CALM, step=1.0)
+        await asyncio.sleep(1.0)
+        found = faults(world.ledger, disk := world.on_disk())
+        if not rested:
+            found += unfinished(world.ledger, disk) or ["leaves were never answered, or games never finished"]
+        return found + world.loop.faults
+    except BrokenPromise as broken:
+        return list(broken.args[0])
+    finally:
+        world.end()
+        await asyncio.sleep(1.0)
+
+
+def simulate(seed: int, plan: Plan = Plan(), kinds: Kinds = REAL) -> Outcome:
+    """One run. The same seed and plan give the same run."""
+    loop = VirtualLoop(random.Random(seed + 1))
+    folder = Path(
+        tempfile.mkdtemp(prefix="az-faults-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+    )
+    try:
+        asyncio.set_event_loop(loop)
+        world = World(seed, plan, kinds, folder, loop)
+        with virtual(world):
+            found = _outcome(loop, world)
+        ledger = world.ledger
+        return Outcome(
+            seed, found, len(ledger.finished), ledger.answered_leaves, world.net.messages, world.blows,
+            dict(sorted(ledger.answers.items())), round(loop.time(), 3),
+        )  # fmt: skip
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _outcome(loop: VirtualLoop, world: World) -> list[str]:
+    try:
+        return loop.run_until_complete(_run(world))
+    except Deadlock as error:
+        world.end()
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(1.0))
+        return [str(error)]
+
+
+@contextmanager
+def virtual(world: World) -> Iterator[None]:
+    """The real modules with this world's clock, network and random numbers."""
+    loop, rng = world.loop, world.rng
+    clock = SimpleNamespace(monotonic=loop.time, time=lambda: 1.7e9 + loop.time())
+    seeded = SimpleNamespace(Random=lambda: random.Random(rng.random()), SystemRandom=lambda: rng)
+    timed = {
+        name: partial(getattr(server.front, name), clock=loop.time)
+        for name in ("Port", "LeafService", "BulkService", "EvaluatorPool")
+    }
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    front = {
+        "time": clock,
+        "random": seeded,
+        "raise_file_limit": lambda: 4096,
+        "give_back": lambda: None,
+        "Door": lambda endpoints, *_, **__: VirtualDoor(world.net, endpoints),
+        **timed,
+    }
+    connection = {
+        "time": clock,
+        "random": seeded,
+        "dealer": dealer_of(world.net),
+        "Channel": VirtualChannel,
+    }
+    try:
+        with (
+            mock.patch.multiple(runtime.connection, **connection),
+            mock.patch.multiple(server.front, **front),
+            mock.patch.object(crash_points, "watcher", _watch),
+        ):
+            yield
+    finally:
+        logging.disable(level)
+
+
+def _watch(point: str) -> None:
+    process = Process.current.get()
+    if process is not None:
+        process.reached(point)
+
+
+_GAMES: list[GameRecord] = []
+
+
+def games() -> list[GameRecord]:
+    """Some honest games, made once."""
+    if not _GAMES:
+        rng = np.random.default_rng(7)
+        _GAMES.extend(random_game(GAME, rng, simulations=SIMULATIONS) for _ in range(50))
+    return _GAMES

@@ -1,0 +1,125 @@
+"""SIGKILL at every named place around a write: nothing promised is missing, and the next life goes on from
+there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from crash_rooms import IN_PROCESSES, ROOMS
+from fake_server import FakeServer, welcome
+from test_killed_trainer import SETTINGS, random_games
+
+from runtime.crash_points import NAMES, VARIABLE
+from runtime.ports import find_base_port
+from store.reader import Range, StoreReader
+
+ROOT = Path(__file__).resolve().parents[2]
+PLANTED = "games_acknowledged_first"
+TIMES = {"games": 3, "takeover": 9, "weights": 3, "checkpoint": 1}
+"""How often a point is passed before the kill, at most; `python -m tests.faults crash` tries every time."""
+
+
+def run_lab(room: str, times: int) -> dict[str, dict[str, int]]:
+    command = [sys.executable, "tests/faults/crash_lab.py", room, str(times)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, dict[str, int]] = json.loads(done.stdout)
+    return found
+
+
+def test_every_crash_point_in_the_source_is_known_and_tried() -> None:
+    rooms = ("client", "protocol", "runtime", "server", "store", "trainer")
+    sources = [path for room in rooms for path in (ROOT / room).rglob("*.py")]
+    found = {name for path in sources for name in re.findall(r'\breach\("([^"]+)"\)', path.read_text())}
+    assert found == set(NAMES)
+    prefixes = tuple(prefix for room in TIMES for prefix in ROOMS[room].points)
+    assert {name for name in NAMES if not name.startswith(prefixes)} == set(IN_PROCESSES)
+
+
+@pytest.mark.parametrize("room", TIMES)
+def test_a_process_killed_at_any_point_has_kept_what_it_promised(room: str) -> None:
+    report = run_lab(room, TIMES[room])
+    assert not report["faults"]
+    assert set(report["kills"]) == {name for name in NAMES if name.startswith(ROOMS[room].points)}
+
+
+def test_an_acknowledgement_before_the_commit_is_caught() -> None:
+    """The planted fault: a lab that finds nothing there would show nothing elsewhere."""
+    assert any("acknowledged and not stored" in fault for fault in run_lab(PLANTED, 3)["faults"])
+
+
+def test_the_variable_kills_a_process_and_refuses_a_name_that_is_none() -> None:
+    code = (
+        "from runtime.crash_points import reach; [reach('spool.renamed') for _ in range(2)]; print('alive')"
+    )
+
+    def ends(value: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, VARIABLE: value}
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert ends("spool.renamed:2").returncode == -signal.SIGKILL
+    assert ends("spool.renamed:3").stdout == "alive\n"
+    assert "names no crash point" in ends("spool.rename").stderr
+
+
+async def kill_after_acknowledging(folder: Path) -> tuple[int, set[bytes], set[bytes]]:
+    """Exit status of a real trainer that dies behind its third message of acknowledgements, who heard of
+    it, and who is in its store."""
+    port = find_base_port(7900)
+    server = FakeServer(port, welcome())
+    command = [
+        sys.executable,
+        "-m",
+        "trainer",
+        "--server",
+        f"127.0.0.1:{port}",
+        "--runs",
+        str(folder),
+        *SETTINGS,
+    ]
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, env={**os.environ, VARIABLE: "trainer.acknowledged:3"}, stderr=subprocess.DEVNULL
+    )
+    try:
+        await server.until(lambda: server.trainer)
+        games, sent = random_games(), 0
+        ended = asyncio.ensure_future(process.wait())
+        while not ended.done():
+            server.play(next(games))
+            sent += 1
+            answered = asyncio.ensure_future(server.until(lambda: len(server.acks) == sent))  # noqa: B023 (used at once)
+            await asyncio.wait({ended, answered}, return_when=asyncio.FIRST_COMPLETED)
+            answered.cancel()
+        status = ended.result()
+    finally:
+        server.close()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    reader = StoreReader(folder / "run-1" / "games.db")
+    stored = {one.uid for one in reader.rows(Range())}
+    reader.close()
+    return status, {uid for uid, ack in server.acks.items() if ack.status == "stored"}, stored
+
+
+@pytest.mark.timeout(300)
+def test_a_trainer_killed_behind_its_acknowledgements_has_the_games(tmp_path: Path) -> None:
+    status, acknowledged, stored = asyncio.run(kill_after_acknowledging(tmp_path))
+    assert status == -signal.SIGKILL
+    assert acknowledged <= stored
+    assert stored

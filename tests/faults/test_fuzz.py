@@ -1,0 +1,26 @@
+"""Decoders take any bytes: they give a value or their own exception, soon, and ask for little memory."""
+
+from __future__ import annotations
+
+import pytest
+from bad_decoders import BAD
+from fuzz import TARGETS, Target, fuzz
+
+EXECUTIONS = 4000
+DEAR = {"network": 400, "games": 1500}
+"""Fewer of these, which take longer."""
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+def test_no_bytes_do_more_than_be_refused(target: Target) -> None:
+    """`python -m tests.faults fuzz` tries a million each."""
+    report = fuzz(target, DEAR.get(target.name, EXECUTIONS), seed=1)
+    assert not report.failures, report.failures[0]
+    assert report.executions > 0
+    assert report.refused < report.executions, "nothing was ever taken: the inputs are too far from right"
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_the_fuzzer_sees_a_bad_decoder(name: str) -> None:
+    """One that raises something else, that asks for much memory, or that takes long."""
+    assert fuzz(BAD[name], 300, seed=1).failures
