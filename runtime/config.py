@@ -41,7 +41,7 @@ def load(
     argv: Sequence[str] | None = None,
     *,
     command: str,
-    examples: tuple[str, str, str],
+    examples: tuple[str, str, str, *tuple[str, ...]],
     description: str = "",
     moved: Mapping[str, str] = MappingProxyType({}),
 ) -> T:
@@ -100,7 +100,7 @@ def _parse_flags(
     values: dict[str, Any],
     arguments: list[str],
     command: str,
-    examples: tuple[str, str, str],
+    examples: tuple[str, str, str, *tuple[str, ...]],
     description: str,
 ) -> T:
     import tyro  # not at the top: processes that need no flags do not pay for it
