@@ -24,8 +24,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 run: $(INSTALLED)
 	$(BIN)/azrun --game $(GAME) --minutes $(MINUTES) $(if $(RUN),--run $(RUN)) $(ARGS)
 
-# Test files side by side, on as many cores as there are, at most four: each worker takes 2 GB.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+# Test files side by side, on as many cores as there are, at most four: each worker takes 2 GB. In the order of
+# tests/longest_first.py; pytest-xdist would begin with the files of most tests, and end with those of minutes.
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: $(INSTALLED)
 	$(PYTEST) $(ARGS)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from longest_first import rank
 
 ROOT = Path(__file__).resolve().parent
 for folder in (ROOT, *(path for path in ROOT.iterdir() if path.is_dir())):
@@ -33,6 +34,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption(SEED_OPTION) is None:
         seed = QUICK_SEED if profile == "quick" else secrets.randbelow(1 << 32)
         config.option.hypothesis_seed = str(seed)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first; the order within a file stays."""
+    items.sort(key=lambda item: rank(item.path.name))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
