@@ -1,6 +1,6 @@
 """Takes the pictures of docs/images anew: `python tests/web/take_pictures.py ADDRESS RUN [FOLDER]`.
 
-ADDRESS is that of an `azplay web` which shows RUN, a run of Connect Four; web-run.png is taken while it runs.
+ADDRESS is that of an `azplay web` which shows RUN, a run of Connect Four that trains on this machine now.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def overview(page: Page, address: str, run: str) -> None:
     """The run's page, with its first curves."""
     page.set_viewport_size(SCREEN)
     page.goto(f"{address}/run/{run}")
-    page.locator(".cards .card").nth(5).wait_for()
+    page.get_by_text("Evaluations a second").wait_for()
     page.locator(".plot .curve").first.wait_for()
 
 

@@ -130,13 +130,13 @@ export class Chart {
   }
 
   axes(x, y, width) {
-    const heights = ticks(y[0], y[1], 4);
+    const heights = ticks(y[0], y[1], 5);
     const written = labels(heights, this.percent);
     const lines = heights.flatMap((at, index) => [
       svgEl("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: this.height(at), y2: this.height(at) }),
       svgEl("text", { x: EDGE.left - 6, y: this.height(at) + 4, class: "tick end y" }, written[index]),
     ]);
-    const places = ticks(x[0], x[1], width / 110);
+    const places = ticks(x[0], x[1], width / 80);
     const named = labels(places);
     const marks = places.map((at, index) => {
       const anchor = this.place(at) > width - EDGE.right - 20 ? "end" : "middle";
