@@ -17,8 +17,11 @@ from games.jit import CACHE
 from games.jit_sources import foreign_key
 from games.spec import Game
 
-USUAL_SECONDS = 60.0
-"""Of compiling where nothing is known of this machine yet: measured between 25 s and 90 s."""
+USUAL_SECONDS = 20.0
+"""Of compiling where nothing is known of this machine yet. Alone on a machine it took 6 to 9 s
+(docs/decisions/0002), on a busy one 30."""
+LEAST_SECONDS = 4.0
+"""Less is the time of loading code that was compiled before there were notes."""
 
 
 @dataclass(frozen=True)
@@ -69,4 +72,4 @@ class Compiled:
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 note = json.loads(path.read_text())
                 found.append((float(note["at"]), float(note["seconds"])))
-        return [seconds for _, seconds in sorted(found)]
+        return [seconds for _, seconds in sorted(found) if seconds >= LEAST_SECONDS]
