@@ -34,7 +34,7 @@ def read_welcome(welcome: Welcome) -> Run:
         return Run(welcome.run, game, resolve(settings, game), welcome.run_id)
     except ValueError as error:  # msgspec.ValidationError is one
         raise Fatal(
-            f"cannot play what the server asks for: {error}; is this version older than the server's?",
+            f"cannot play what the server asks for: {error}; install the server's version of azselfplay here",
             Exit.PROTOCOL,
         ) from error
 

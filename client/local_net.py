@@ -24,7 +24,7 @@ class LocalNet:
         try:
             self._inference = Inference(game, history, device, threads=threads)
         except (ValueError, RuntimeError) as error:
-            raise Fatal(f"{error}, or use --device remote", Exit.CONFIG) from error
+            raise Fatal(f"{error}; or use --device remote", Exit.CONFIG) from error
         self._between_batches = threading.Lock()
         self._version = 0
 

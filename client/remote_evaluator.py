@@ -170,5 +170,5 @@ class RemoteEvaluator:
         self._timer = None
         late = self._requests.expire(self._loop.time())
         if late:
-            log.info("%d requests without an answer: sent again", late)
+            log.info("%d requests had no answer and are sent again", late)
         self._flush()

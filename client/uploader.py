@@ -101,7 +101,7 @@ class Uploader:
         for uid in await asyncio.to_thread(self.spool.open):
             self._obey(self._uploads.add(uid, self._loop.time()))
         if self.spool.games:
-            log.info("%d games of an earlier run wait in %s", self.spool.games, self.spool.folder)
+            log.info("%d games from an earlier start wait in %s", self.spool.games, self.spool.folder)
         while True:
             self._show_room()
             await self._something_to_do()

@@ -192,7 +192,7 @@ class Worker:
             self._end.set_result(
                 Fatal(
                     f"the server now plays {welcome.game} for run {welcome.run} or under other settings: "
-                    "this worker ends to start afresh",
+                    "this worker ends and starts again",
                     Exit.TRY_AGAIN,
                 )
             )

@@ -86,5 +86,8 @@ def _model(weights: Path) -> tuple[bytes, str]:
             Exit.CONFIG,
         ) from error
     if wrong:
-        raise Fatal(f"ONNX Runtime and our network give different answers ({wrong}); nothing was written")
+        raise Fatal(
+            f"ONNX Runtime and our network give different answers ({wrong}): nothing was written; please "
+            "report this"
+        )
     return model, f"{name_of(network.architecture)} for {game.name}, step {meta.step}"

@@ -65,7 +65,7 @@ def newest_weights(run: RunFolder) -> Path:
         ) from error
     file = weights_path(run.weights, info)
     if not file.exists():
-        raise Fatal(f"{current} names {file.name}, which is not there", Exit.BAD_DATA)
+        raise Fatal(f"{current} names {file.name}, which is missing; restore it from a backup", Exit.BAD_DATA)
     return file
 
 

@@ -120,7 +120,7 @@ class WeightsPuller:
             return
         self._complete, self._settle_at = None, 0.0
         if fault:
-            log.error("weights version %d are not used, the old ones stay: %s", info.version, fault)
+            log.error("weights version %d cannot be used, and the old ones stay: %s", info.version, fault)
         else:
             log.info("weights version %d (step %d) are in use", info.version, info.step)
             self.ready.set()

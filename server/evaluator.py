@@ -161,7 +161,7 @@ class EvaluatorLoop:
             case LoadWeights():
                 self._load(message)
             case Goodbye():
-                log.warning("the front does not know this connection: saying again who this is")
+                log.warning("the front does not know this connection: joining it again")
                 self.say_ready()
             case Pong():
                 pass

@@ -208,7 +208,7 @@ class EvaluatorPool:
         path = self._store.path(self.newest).resolve()
         message = LoadWeights(self.newest.version, self.newest.sha256, str(path))
         if not self._send(device.peer, message):
-            log.warning("evaluator %d cannot be sent the new weights", device.ready.index)
+            log.warning("the new weights could not be sent to evaluator %d", device.ready.index)
 
     def _on_ping(self, peer: bytes, _message: Ping, _: list[memoryview]) -> None:
         """It has nothing to do. If it should be loading, it has not been told."""
@@ -217,7 +217,7 @@ class EvaluatorPool:
             return
         self._send(peer, Pong())
         for load in self.watch.idle(index, self._clock()):
-            log.warning("evaluator %d is sent its weights again", load.index)
+            log.warning("sending evaluator %d its weights again", load.index)
             self._send_load(self._devices[index])
 
     def _on_loaded(self, peer: bytes, loaded: WeightsLoaded, _: list[memoryview]) -> None:

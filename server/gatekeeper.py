@@ -156,7 +156,9 @@ class Gatekeeper:
         self._follow(self._gate.start())
         while True:
             play = await self._jobs.get()
-            log.info("gate: weights %d against %d, the best", play.candidate.version, play.best.version)
+            log.info(
+                "gate: weights %d play against %d, the best so far", play.candidate.version, play.best.version
+            )
             try:
                 reason = await self._play(play)
             except OSError as error:

@@ -33,7 +33,7 @@ def new_network(config: TrainerConfig, game: Game, history: int, preset: str) ->
         if config.net and named(config.net) != network.architecture.played:
             raise Fatal(
                 f"--weights {config.weights} holds a network {name_of(network.architecture)}, and --net asks "
-                f"for {config.net}; leave --net away to train that of the file",
+                f"for {config.net}; leave out --net to train the network of the file",
                 Exit.CONFIG,
             )
         return with_heads(network, game, history, moves_left=moves_left, soft_policy=soft_policy)
@@ -68,7 +68,7 @@ def check_heads(config: TrainerConfig, network: Network) -> None:
     ):
         if getattr(config.loss, weight) and head is None:
             raise Fatal(
-                f"the network of this run has no head for --loss.{weight.replace('_', '-')}; leave that "
-                "setting away, or begin another --run with it and --weights FILE, which adds the head",
+                f"the network of this run has no head for --loss.{weight.replace('_', '-')}; leave out "
+                "that setting, or begin another --run with it and --weights FILE, which adds the head",
                 Exit.CONFIG,
             )

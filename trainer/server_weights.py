@@ -52,7 +52,9 @@ class ServerWeights:
         Fatal(TRY_AGAIN) if there are none yet, Fatal(BAD_DATA) if their bytes are damaged again and again.
         """
         if welcome.weights is None:
-            raise Fatal("--weights server: the server has no weights yet", Exit.TRY_AGAIN)
+            raise Fatal(
+                "--weights server: the server has no weights yet; start again when it has", Exit.TRY_AGAIN
+            )
         whole: list[Path] = []
 
         def keep(path: Path, _: WeightsInfo) -> str:

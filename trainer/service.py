@@ -168,7 +168,7 @@ class Service:
         try:
             run.folder.write_figures(figures)
         except OSError as error:
-            log.warning("the last figures are not in %s: %s", run.folder.figures, error.strerror)
+            log.warning("the last figures could not be written to %s: %s", run.folder.figures, error.strerror)
         run.reader.close()
         run.store.close()
         run.lock.close()

@@ -106,7 +106,7 @@ class TrainingLoop:
         wanted = self._config.net
         if wanted and named(wanted) != found.network.architecture.played:
             raise Fatal(
-                f"this run trains another network than --net {self._config.net}; leave --net away to go on "
+                f"this run trains another network than --net {self._config.net}; leave out --net to go on "
                 "with it, or choose another --run",
                 Exit.CONFIG,
             )

@@ -92,7 +92,7 @@ def openings_from_file(game: Game, path: Path) -> list[Opening]:
             except ValueError as error:
                 raise Fatal(f"{path} line {number}: {error}", Exit.BAD_DATA) from error
     if not openings:
-        raise Fatal(f"there is no opening in {path}", Exit.BAD_DATA)
+        raise Fatal(f"{path} has no openings; write one a line", Exit.BAD_DATA)
     return openings
 
 
@@ -125,7 +125,7 @@ def openings_for(game: Game, source: str, count: int, seed: int) -> Sequence[Ope
     else:
         raise Fatal(f"openings {source!r}: give auto, start, book, random:PLIES or a file", Exit.CONFIG)
     if not found:
-        raise Fatal(f"openings {source!r}: there are none for {game.name}", Exit.CONFIG)
+        raise Fatal(f"{game.name} has no openings {source!r}; give start or random:PLIES", Exit.CONFIG)
     return [found[index % len(found)] for index in range(count)]
 
 

@@ -57,11 +57,11 @@ def report(settings: OpeningsConfig) -> int:
     game = get_game(str(run.describe()["game"]))
     openings = openings_of(game)
     if not run.games.exists():
-        raise Fatal(f"there are no games yet: {run.games} does not exist", Exit.BAD_DATA)
+        raise Fatal(f"the run {run.path} has no games yet; wait for the first ones", Exit.BAD_DATA)
     reader = StoreReader(run.games)
     bins = binned(_played(reader, game, openings), settings.bins)
     if not bins:
-        raise Fatal(f"there are no games from the usual start in {run.games} yet", Exit.BAD_DATA)
+        raise Fatal(f"{run.games} has no games from the usual start yet; wait for some", Exit.BAD_DATA)
     print(table(bins, list(openings)))
     games = sum(one.games for one in bins)
     simulations = next(record.simulations for _, record in reader.sound(game, Range()))

@@ -52,7 +52,9 @@ def points_of(run: RunFolder) -> list[Point]:
         hours = max(0.0, (changed - created) / 3600)
         found.append(Point(path, meta.version, meta.step, before, hours, hash_in_name(path)))
     if not found:
-        raise Fatal(f"there are no weights in {run.weights}; has the run begun?", Exit.BAD_DATA)
+        raise Fatal(
+            f"there are no weights in {run.weights}; wait until azserver has begun the run", Exit.BAD_DATA
+        )
     return sorted(found, key=lambda point: (point.version, point.step))
 
 

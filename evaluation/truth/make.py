@@ -70,7 +70,7 @@ def main() -> int:
     except BadTruth as error:
         raise Fatal(str(error), Exit.BAD_DATA) from error
     if checks.failed:
-        raise Fatal(f"{checks.failed} checks failed: this truth must not be trusted", Exit.INTERNAL)
+        raise Fatal(f"{checks.failed} checks failed: do not use these labels", Exit.INTERNAL)
     return int(Exit.OK)
 
 
@@ -96,7 +96,10 @@ def _label(solution: Solution, settings: KnownConfig, out: Path) -> None:
     from runtime.runs import write_atomically
 
     if solution.label is None:
-        raise Fatal(f"--out: no positions of {settings.game} are labelled, all are computed", Exit.CONFIG)
+        raise Fatal(
+            f"--out has nothing to write: positions of {settings.game} are solved when they are asked about",
+            Exit.CONFIG,
+        )
     data = solution.label(Labels(settings.seed, settings.per_phase, settings.apart_from), _say)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

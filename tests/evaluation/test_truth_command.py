@@ -168,7 +168,7 @@ def test_what_is_no_run_and_no_weights_file_is_refused_with_a_reason(tmp_path: P
         weights_named(tmp_path)
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "current.json").write_bytes(current_json(bytes(32)))
-    with pytest.raises(Fatal, match="not there") as caught:
+    with pytest.raises(Fatal, match="is missing") as caught:
         weights_named(tmp_path)
     assert caught.value.code == Exit.BAD_DATA
 

@@ -91,7 +91,7 @@ def test_weights_of_another_network_than_asked_for_are_refused(tmp_path: Path) -
     file.write_bytes(to_bytes(build(sizes, GAME, 1), WeightsMeta(GAME.name, 1, sizes)))
     fatal = refusal(tmp_path / "runs", welcome(), weights=str(file))
     assert fatal.code == Exit.CONFIG
-    assert all(word in str(fatal) for word in ("2x8tanh", "--net asks for 1x8", "leave --net away"))
+    assert all(word in str(fatal) for word in ("2x8tanh", "--net asks for 1x8", "leave out --net"))
 
 
 def test_a_run_folder_has_one_trainer(tmp_path: Path) -> None:
