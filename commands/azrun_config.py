@@ -37,7 +37,7 @@ class RunConfig:
     runs: Path = Path("runs")
     """Folder of all runs."""
     port: int = 0
-    """Base port (it and the next two are used); 0 finds a free one."""
+    """Base port (it and the next one are used); 0 finds a free one."""
     net: str = "tiny"
     """The network of a new run: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64
     (blocks x channels), 6x96se (with squeeze-excitation); docs/networks.md has all."""

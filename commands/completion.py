@@ -59,7 +59,7 @@ class CompletionConfig:
     """A script by which your shell completes commands, flags and the names of runs."""
 
     shell: Positional[Literal["bash", "zsh"]]
-    """The shell that it is for."""
+    """The shell to complete for."""
 
 
 def script(shell: str) -> str:

@@ -38,7 +38,7 @@ class GateConfig:
     games: int = 400
     """Games of a match, rounded up to pairs (AlphaGo Zero: 400)."""
     share: float = 0.55
-    """Share of the points, 0..1, that must be passed; a draw is half a point (AlphaGo Zero: 0.55)."""
+    """Share of the points (0..1) that a candidate must exceed; a draw is half of one (AlphaGo Zero: 0.55)."""
     simulations: int = 0
     """Simulations a move, 1 to 20000; 0 takes those of self-play (AlphaGo Zero: 1600, as in self-play)."""
     device: str = ""
@@ -63,7 +63,7 @@ class ServerConfig:
     listen: str = "127.0.0.1"
     """Address to listen on for clients and the trainer; 0.0.0.0 lets other machines in (no encryption)."""
     port: int = 5600
-    """Base port: leaves; the next one is games and weights."""
+    """Base port, for leaves; the next port carries games and weights."""
     run: str = ""
     """Name of the run; empty is GAME-NET. A run that exists is continued."""
     runs: Path = Path("runs")
@@ -79,8 +79,8 @@ class ServerConfig:
     cpu_threads: int = 0
     """Threads of each CPU evaluator; 0 shares the cores evenly between them."""
     trainer_grace: float = 0.0
-    """Seconds that a clean stop waits, after the workers have ended, for a trainer that is stopping too, to
-    take its last weights into use. 0: do not wait; azrun sets it."""
+    """Seconds that a clean stop waits, after the workers have ended, for the last weights of a trainer that
+    is stopping, too; 0: none. azrun sets it."""
     metrics_port: int = 0
     """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
     metrics_listen: str = "127.0.0.1"

@@ -22,7 +22,7 @@ class GtpConfig(EngineConfig):
     game: str = ""
     """Board and rules at the start; empty: those of the weights file, else go (19x19)."""
     resign_percent: int = 0
-    """Gives up when its chances are below this many percent; 0: never."""
+    """The engine gives up when its chances are below this many percent; 0: never."""
     temperature: int = 0
     """Percent; moves are drawn from visits ^ (100 / temperature); 0 plays the best."""
     overhead_ms: int = 100
