@@ -43,6 +43,14 @@ def describe_exit(code: int) -> str:
     return f"exit {code}{name}"
 
 
+def _tell_end(name: str, code: int) -> None:
+    """Of a child after a stop: SIGTERM is how it was asked to end."""
+    if code in (Exit.OK, -signal.SIGTERM):
+        log.info("%s has ended, as asked", name)
+    else:
+        log.warning("%s has ended: %s", name, describe_exit(code))
+
+
 def to_stderr(output: bytes) -> None:
     """Where a child's output goes unless told otherwise; what stderr does not take is dropped."""
     with contextlib.suppress(OSError):
@@ -147,7 +155,7 @@ class Children:
             if child.on_exit is not None:
                 child.on_exit(code)
             if stop.finishing.is_set():
-                log.info("%s has ended: %s", child.name, describe_exit(code))
+                _tell_end(child.name, code)
                 return
             if code in NOT_RETRIED:
                 raise Fatal(f"{child.name}: {child.last_error()}", Exit(code))

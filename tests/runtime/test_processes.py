@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import select
 import signal
@@ -72,6 +73,28 @@ def test_children_that_ignore_sigterm_are_killed_after_the_grace() -> None:
 
     run_with(children, script)
     assert ends == [-9]
+
+
+@pytest.mark.parametrize(
+    ("end", "level"), [("", "INFO"), ("signal.signal(15, lambda *_: sys.exit(3));", "WARNING")]
+)
+def test_after_a_stop_only_an_unusual_end_is_a_warning(
+    end: str, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A child that SIGTERM ends has ended as asked."""
+    caplog.set_level(logging.INFO, "runtime.processes")
+    lines: asyncio.Queue[bytes] = asyncio.Queue()
+    children = Children(sink=lines.put_nowait)
+    children.add("child", python(f"import signal, sys; {end} print('ready', flush=True); {SLEEP}"))
+
+    async def script(stop: Stop) -> None:
+        await lines.get()
+        stop.request()
+
+    run_with(children, script)
+    (told,) = [record for record in caplog.records if "has ended" in record.getMessage()]
+    assert told.levelname == level
+    assert ("as asked" in told.getMessage()) == (level == "INFO")
 
 
 def test_a_child_with_a_wrong_setting_ends_the_parent_with_its_words() -> None:
