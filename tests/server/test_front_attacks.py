@@ -21,7 +21,7 @@ from raw_zmtp import (
     unseeded_identity,
 )
 
-from protocol.messages import CHUNK, PROTOCOL_VERSION, GameAck, PutGame, RelayAck, RelayGame
+from protocol.messages import CHUNK, MAX_FRAME, PROTOCOL_VERSION, GameAck, PutGame, RelayAck, RelayGame
 
 MEGABYTE = 1024 * 1024
 LITTLE = 64 * MEGABYTE
@@ -167,7 +167,7 @@ def test_a_frame_beyond_its_limit_ends_the_connection(play: Play) -> None:
         def attack() -> None:
             with RawPeer(bench.endpoints["bulk"]) as peer:
                 peer.ask(hello(PROTOCOL_VERSION, "watcher"))
-                peer.send_bytes(b"\x03" + (4 * MEGABYTE + 1).to_bytes(8, "big"))
+                peer.send_bytes(b"\x03" + (MAX_FRAME + 1).to_bytes(8, "big"))
                 with pytest.raises(Cut):
                     peer.receive()
 
