@@ -13,6 +13,10 @@ class ClientConfig:
 
     server: str
     """Where azserver runs: HOST or HOST:PORT (its base port, 5600 unless it was told another)."""
+    server_key: str = ""
+    """The server's public key, where it asks for keys: azserver prints the whole line at its start."""
+    key: Path | None = None
+    """File of this machine's key (azclient keygen); None: ~/.config/azselfplay/client.key."""
     device: str = "auto"
     """Who evaluates positions: `remote` (the server), `cpu`, `cuda:N`, or `auto` (this machine's GPUs if it
     has any, else the server)."""

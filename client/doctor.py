@@ -14,6 +14,7 @@ from diagnostics.doctor.machine import Needs, compiled_code_folder, look_at, mac
 from diagnostics.doctor.options import DoctorOptions
 from diagnostics.doctor.service import service_findings
 from runtime import config
+from runtime.keys import dial_keys
 from runtime.ports import parse_address
 
 EXAMPLES = (
@@ -64,7 +65,8 @@ def examine(settings: DoctorConfig) -> list[Finding]:
     """All findings."""
     from diagnostics.doctor.probe import Probing, probe
 
-    address = parse_address(settings.server)
+    keys = dial_keys(settings.server_key, settings.key, "client")
+    address = replace(parse_address(settings.server), keys=keys)
     spool = settings.spool or default_spool(address)
     machine = look_at(spool, compiled_code_folder())
     numbers = [int(number) for number in re.findall(r"^cuda:(\d+)$", settings.device)]

@@ -81,7 +81,7 @@ class ServersNet:
         context: Context,
         endpoint: str,
         hello: Hello,
-        server: str = "",
+        settings: ConnectionSettings | None = None,
         on_games: Callable[[int], None] = lambda _: None,
         mask_bytes: int = 0,
     ) -> None:
@@ -97,7 +97,7 @@ class ServersNet:
             on_message=self._on_leaves_message,
             on_joined=self._on_joined,
             on_lost=lambda _: self.evaluator.lost(),
-            settings=ConnectionSettings(server),
+            settings=settings or ConnectionSettings(),
         )
         masks = LegalMasks(mask_bytes) if mask_bytes else None
         self.evaluator = RemoteEvaluator(self._connection.send, masks=masks)

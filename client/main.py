@@ -18,7 +18,7 @@ from client.child_lines import FigureLines, LastWords
 from client.config import ClientConfig
 from client.metrics import WorkersFigures, watched
 from client.plan import Plan, default_spool, make_plan
-from runtime import aio, config, logs, ports
+from runtime import aio, config, keys, logs, ports
 from runtime.exits import Exit, Fatal, guarded
 from runtime.monitor.monitor import Monitor
 from runtime.ports import parse_address
@@ -111,15 +111,20 @@ def _main(argv: Sequence[str] | None) -> int:
         from client import doctor
 
         return doctor.main(words[1:])
+    if words[:1] == ["keygen"]:
+        from client import key_commands
+
+        return key_commands.main(words[1:])
     settings = config.load(
         ClientConfig,
         argv,
         command="azclient",
         examples=EXAMPLES,
         description="Plays AlphaZero self-play games for an azserver and sends it the finished ones. "
-        "`azclient doctor HOST` checks machine, way and server.",
+        "`azclient doctor HOST` checks machine, way and server. `azclient keygen` makes a key.",
     )
     config.check_ranges(settings, metrics_port=ports.NUMBERS, drain=(0, math.inf))
+    keys.dial_keys(settings.server_key, settings.key, "client")  # a fault of theirs ends this process at once
     address = parse_address(settings.server)
     spool = settings.spool or default_spool(address)
     plan = make_plan(settings, address, spool)

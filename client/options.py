@@ -29,6 +29,8 @@ class WorkerOptions:
     max_wait: float = 0.0
     drain: float = 0.0
     warm_only: bool = False
+    server_key: str = ""
+    key: Path | None = None
     log_format: Form = "text"
     figures: bool = False
 
@@ -63,6 +65,8 @@ def parse(argv: Sequence[str] | None = None) -> WorkerOptions:
     add("--max-wait", type=float, default=0.0, help="seconds to wait for the server; 0: for ever")
     add("--drain", type=float, default=0.0, help="seconds in which a stop finishes the games in progress")
     add("--warm-only", action="store_true", help="join, compile the server's game, leave")
+    add("--server-key", default="", help="the server's public key, if it asks for keys")
+    add("--key", type=Path, help="file of this machine's key")
     add("--log-format", choices=("text", "json"), default="text")
     add("--figures", action="store_true", help="write a line of figures every few seconds, for azclient")
     options = WorkerOptions(**vars(parser.parse_args(argv)))

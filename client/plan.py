@@ -78,6 +78,8 @@ def make_plan(
         *("--server", address.server, "--leaves", address.leaves),
         *("--bulk", address.bulk),
         *("--spool", str(spool), "--name", config.name),
+        *(("--server-key", config.server_key) if config.server_key else ()),
+        *(("--key", str(config.key)) if config.key else ()),
         *("--log-format", config.log_format),
     ]
     figures = ["--figures"] if config.metrics_port or config.drain else []

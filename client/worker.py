@@ -30,6 +30,7 @@ from protocol.messages import PROTOCOL_VERSION, AnyMessage, GameAck, Hello, Weig
 from runtime import aio, logs
 from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Exit, Fatal, guarded
+from runtime.keys import dial_keys
 from runtime.sockets import BULK_LIMIT, new_context
 from search.compile_times import Compiled
 from search.forest import Forest
@@ -53,6 +54,7 @@ class Worker:
         self._options = options
         self._stop = stop
         self._context = new_context()
+        self._keys = dial_keys(options.server_key, options.key, "client")
         self._hello = Hello(PROTOCOL_VERSION, options.role, options.full_name, "azselfplay")
         self._bulk = Connection(
             self._context,
@@ -61,7 +63,7 @@ class Worker:
             on_message=self._on_message,
             on_joined=self._on_joined,
             on_lost=self._on_lost,
-            settings=ConnectionSettings(options.server, options.max_wait, BULK_LIMIT),
+            settings=ConnectionSettings(options.server, options.max_wait, BULK_LIMIT, keys=self._keys),
         )
         loop = asyncio.get_running_loop()
         self._first_welcome: asyncio.Future[Welcome] = loop.create_future()
@@ -131,7 +133,8 @@ class Worker:
     def _make_source(self, run: Run, folder: Path) -> Source:
         options = self._options
         if options.is_remote:
-            server = options.leaves, self._hello, options.server
+            settings = ConnectionSettings(options.server, keys=self._keys)
+            server = options.leaves, self._hello, settings
             return ServersNet(self._context, *server, self._on_games, run.game.mask_bytes)
         return OwnNet(
             run.game,

@@ -25,6 +25,8 @@ class Code(StrEnum):
     """This role may not use this port, or not send this message."""
     TRAINER_ALREADY_PRESENT = "trainer_already_present"
     """One trainer a server."""
+    KEY_REVOKED = "key_revoked"
+    """The key by which this session began is not allowed any more."""
     STOPPING = "stopping"
     """The server is about to end."""
 

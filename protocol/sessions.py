@@ -191,6 +191,8 @@ class Session:
     hello: Hello
     joined_at: float
     heard_at: float
+    owner: str = ""
+    """Name of the key that it has shown; "" where it needs none."""
     ended: str = ""
     """Why it came out of `SessionTable.expire`."""
 
@@ -219,9 +221,9 @@ class SessionTable:
         """Least recently heard first."""
         self._replaced: list[Session] = []
 
-    def join(self, peer: Hashable, hello: Hello, now: float) -> Welcome | Goodbye:
-        """Answer a HELLO. The same HELLO again is a resend and keeps the session; another one from the
-        same peer ends it (it comes out of the next `expire`) and begins a new one."""
+    def join(self, peer: Hashable, hello: Hello, now: float, owner: str = "") -> Welcome | Goodbye:
+        """Answer a HELLO; `owner` as of `Session`. The same HELLO again is a resend and keeps the session;
+        another one from the same peer ends it (it comes out of the next `expire`) and begins a new one."""
         refusal = version_refusal(hello.protocol, hello.role)
         if refusal is not None:
             return refusal
@@ -234,7 +236,8 @@ class SessionTable:
             self._replaced.append(self._sessions.pop(peer))
         if len(self._sessions) >= self._limit:
             return Goodbye(Code.BUSY, f"the server has {self._limit} sessions, its limit", HELLO_LONGEST)
-        session = Session(self._rng.getrandbits(62), peer, hello, joined_at=now, heard_at=now)
+        number = self._rng.getrandbits(62)
+        session = Session(number, peer, hello, joined_at=now, heard_at=now, owner=owner)
         answer = self._welcome(session, now)
         if isinstance(answer, Welcome):
             self._sessions[peer] = session

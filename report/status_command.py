@@ -6,7 +6,7 @@ import contextlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.figures_text import rows
 from runtime.finding import RUNS, SERVER_LOCK, run_named, served_runs
+from runtime.keys import dial_keys, own_server_keys
 from runtime.ports import ANYWHERE, DEFAULT_PORT, Address, parse_address
 from runtime.runs import RunFolder, is_locked
 from runtime.text_table import aligned
@@ -41,6 +42,10 @@ class StatusConfig:
     """Folder of all runs."""
     server: str = ""
     """HOST or HOST:PORT of a live azserver; empty: the one that you have started on this machine."""
+    server_key: str = ""
+    """The public key of --server, if it asks for keys."""
+    key: Path | None = None
+    """File of this machine's key; None: ~/.config/azselfplay/client.key."""
     json: bool = False
     """Print JSON, for scripts."""
 
@@ -78,9 +83,14 @@ def main() -> int:
     if config.run:
         status = of_folder(config.run, config.runs)
     else:
-        status = of_server(parse_address(config.server)) if config.server else of_this_machine()
+        status = of_server(_address(config)) if config.server else of_this_machine()
     print(as_json(status) if config.json else as_text(status))
     return int(status.exit)
+
+
+def _address(config: StatusConfig) -> Address:
+    keys = dial_keys(config.server_key, config.key, "client")
+    return replace(parse_address(config.server), keys=keys)
 
 
 def of_this_machine() -> RunStatus:
@@ -165,7 +175,8 @@ def _address_in(folder: RunFolder) -> Address:
             f"{folder.config} cannot be read ({error}); give --server HOST:PORT", Exit.BAD_DATA
         ) from error
     listen = str(settings.get("listen", LOCAL))
-    return Address(LOCAL if listen in ANYWHERE else listen, int(settings.get("port", DEFAULT_PORT)))
+    host, port = LOCAL if listen in ANYWHERE else listen, int(settings.get("port", DEFAULT_PORT))
+    return Address(host, port, own_server_keys(settings))
 
 
 def as_text(status: RunStatus) -> str:

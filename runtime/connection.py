@@ -14,9 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from protocol.errors import Code
+from protocol.keys import DialKeys
 from protocol.messages import AnyMessage, BadMessage, Goodbye, Hello, Message, Welcome, decode, encode
 from protocol.sessions import ClientSession, ClientState, Instruction, Joined, Lost, Refused, Send
 from runtime.exits import Exit, Fatal
+from runtime.handshakes import HandshakeWatch
 from runtime.sockets import LEAVES_LIMIT, Channel, Context, Frame, dealer
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,8 @@ class ConnectionSettings:
     """Of a message, in bytes: see `runtime.sockets.dealer`."""
     hwm: int = 64
     """Messages in a queue: see `runtime.sockets.dealer`."""
+    keys: DialKeys | None = None
+    """Of a server that asks for a key."""
 
 
 class Connection:
@@ -70,7 +74,9 @@ class Connection:
     ) -> None:
         self.endpoint = endpoint
         self._server = f"{settings.server} ({endpoint})" if settings.server else endpoint
-        self._socket = dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm)
+        keys = settings.keys
+        self._socket = dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm, keys=keys)
+        self._watch = HandshakeWatch(self._socket, keys, hello.role, self._on_refused_handshake)
         self._channel = Channel(self._socket, self._on_frames, self._on_writable)
         self._session = ClientSession(hello, time.monotonic(), random.Random())
         self._on_message = on_message
@@ -82,6 +88,8 @@ class Connection:
         self._changed = asyncio.Event()
         """The session's next due time may have moved."""
         self._refusal: Goodbye | None = None
+        self._refused_handshake = ""
+        """Why the server let this process not in at all."""
         self._alone_since = time.monotonic()
         self._next_notice = 0.0
         self._not_now = ""
@@ -109,6 +117,7 @@ class Connection:
         self._alone_since = now
         self._next_notice = now + WAIT_NOTICE
         self._channel.start()
+        self._watch.start()
         try:
             self._carry_out(self._session.start(now))
             while True:
@@ -120,6 +129,7 @@ class Connection:
                 self._watch_absence(now)
         finally:
             self._carry_out(self._session.leave(time.monotonic()))
+            self._watch.close()
             self._channel.close(BYE_LINGER)
 
     async def _wait_for_change(self) -> None:
@@ -188,7 +198,15 @@ class Connection:
         if self._unsent_hello is not None and self._send(self._unsent_hello):
             self._unsent_hello = None
 
+    def _on_refused_handshake(self, reason: str) -> None:
+        self._refused_handshake = reason
+        self._changed.set()
+
     def _raise_refusal(self) -> None:
+        if self._refused_handshake:
+            raise Fatal(
+                f"{self._server} does not let this process in: {self._refused_handshake}", Exit.REFUSED
+            )
         if self._refusal is None:
             return
         versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)

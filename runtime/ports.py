@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from protocol.keys import DialKeys
 from runtime.exits import Exit, Fatal
 
 DEFAULT_PORT = 5600
@@ -18,6 +19,8 @@ NUMBERS = (0, 65_535)
 """First and last port number, for `runtime.config.check_ranges`."""
 ANYWHERE = ("0.0.0.0", "::", "*")
 """Addresses to listen on that nobody can dial."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Addresses to listen on that only this machine can dial."""
 
 
 def find_base_port(first: int = DEFAULT_PORT, tries: int = 500) -> int:
@@ -77,6 +80,8 @@ class Address:
 
     host: str
     port: int
+    keys: DialKeys | None = None
+    """Of a server that asks for a key."""
 
     @property
     def leaves(self) -> str:

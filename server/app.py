@@ -36,6 +36,7 @@ from search.settings import MAX_SIMULATIONS, resolve
 from server.config import ServerConfig
 from server.front import Front, FrontSettings
 from server.gatekeeper import Gatekeeper, GateSettings, gate_command
+from server.joining import open_allowed, say_address
 from server.metrics import watched
 from server.preparation import (
     Stopped,
@@ -67,6 +68,7 @@ class App:
         except ValueError as error:
             raise Fatal(str(error), Exit.CONFIG) from error
         _check_gate(config)
+        self._allowed = open_allowed(config)
         self._cores = usable_cores()
         self._on_terminal = sys.stderr.isatty()
 
@@ -105,7 +107,7 @@ class App:
         try:
             front.pool.newest = await first_weights(config, self._self_play.history, store, stop)
             gate = self._gate(front, folder, devices[0]) if config.gate.mode == "alphago_zero" else None
-            self._say_address()
+            say_address(config, self._allowed)
             await self._run_all(front, devices, workers, folder, endpoints, view, stop, gate)
         finally:
             front.close()
@@ -207,6 +209,7 @@ class App:
             local_workers=workers,
             network=config.net,
             games_in_flight=config.games,
+            allowed=self._allowed,
         )
 
     def _add_evaluators(self, children: Children, devices: list[str], endpoint: str, front: Front) -> None:
@@ -259,17 +262,6 @@ class App:
                 if pid is not None:
                     log.warning("evaluator %d hangs (%s): restarting it", kill.index, kill.reason)
                     os.kill(pid, signal.SIGKILL)
-
-    def _say_address(self) -> None:
-        config = self._config
-        if config.listen in ("127.0.0.1", "localhost", "::1"):
-            log.info("port %d, for this machine only; --listen 0.0.0.0 lets other machines join", config.port)
-        else:
-            log.warning(
-                "port %d is open on %s without encryption or keys: use it on a network you trust",
-                config.port,
-                config.listen,
-            )
 
     def _sink(self, file: Path) -> Callable[[bytes], None]:
         """Children's output: to stderr, or to a file while the terminal shows the live view."""

@@ -17,7 +17,7 @@ from runtime.exits import Exit, Fatal
 EXAMPLES = (
     "azserver --gpus 0,1                          chess on two GPUs, with local workers",
     "azserver --game connect_four --gpus cpu      a small game without a GPU",
-    "azserver --gpus 0 --listen 0.0.0.0           let azclients on other machines join",
+    "azserver --gpus 0 --listen 0.0.0.0           let azclients on other machines join (azserver keygen)",
 )
 
 MOVED = {f"self_play.{old}": f"self_play.{new}" for old, new in MOVED_SELF_PLAY.items()} | {
@@ -61,7 +61,13 @@ class ServerConfig:
     games: int = 0
     """Games in flight per worker process; 0 computes it from the batch sizes of the evaluators."""
     listen: str = "127.0.0.1"
-    """Address to listen on for clients and the trainer; 0.0.0.0 lets other machines in (no encryption)."""
+    """Address to listen on for clients and the trainer; 0.0.0.0 lets other machines in, which then need keys
+    (docs/security.md)."""
+    keys: Path | None = None
+    """Folder of this server's key and of the list of allowed ones. None: ~/.config/azselfplay, and none are
+    asked for on the loopback address."""
+    insecure: bool = False
+    """Listen without keys and encryption beyond the loopback address: whoever reaches the ports may join."""
     port: int = 5600
     """Base port, for leaves; the next port carries games and weights."""
     run: str = ""
@@ -100,5 +106,7 @@ class ServerConfig:
                 check(value)
             except ValueError as error:
                 raise Fatal(f"{flag}: {error}", Exit.CONFIG) from None
+        if self.insecure and self.keys is not None:
+            raise Fatal("--insecure asks for no keys: leave out --keys, or --insecure", Exit.CONFIG)
         check_ranges(self, metrics_port=ports.NUMBERS, web=ports.NUMBERS)
         return self

@@ -11,6 +11,7 @@ from diagnostics.doctor.options import DoctorOptions
 from diagnostics.doctor.service import ServiceFacts, service_findings
 from protocol.messages import Welcome
 from runtime import config
+from runtime.keys import keys_folder, server_keys
 from runtime.ports import ANYWHERE, PORTS, Address
 from runtime.runs import RunFolder
 from server.config import MOVED, ServerConfig
@@ -65,7 +66,9 @@ def _port_findings(settings: DoctorConfig, run: RunFacts, name: str, seconds: fl
     from diagnostics.doctor.probe import Probing, probe
 
     host = "127.0.0.1" if settings.listen in ANYWHERE else settings.listen
-    address = Address(host, settings.port)
+    folder = keys_folder(settings.listen, settings.keys, insecure=settings.insecure)
+    keys = None if folder is None else server_keys(folder)
+    address = Address(host, settings.port, keys)
     # Without the run's lock it is another server, whose players shall not be disturbed.
     facts = probe(address, Probing(seconds if run.locked else 0.0, name, settings.game))
     return service_findings(facts) if run.locked else free_ports(facts, address)

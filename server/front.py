@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,7 @@ from runtime.exits import Exit, Fatal
 from runtime.memory import give_back
 from runtime.sockets import raise_file_limit
 from runtime.version import software
+from server.allowed import Allowed
 from server.batching import MAX_QUEUED_ROWS
 from server.bulk_service import BulkService
 from server.evaluator_watch import Kill, WatchTimes
@@ -70,6 +72,8 @@ class FrontSettings:
     lease: float = 60.0
     watch: WatchTimes = field(default_factory=WatchTimes)
     """When an evaluator hangs."""
+    allowed: Allowed | None = None
+    """Keys that may join over TCP; None: no key is asked for."""
     limits: DoorLimits = DoorLimits()
     """Of each of the two ports."""
     evaluator_limits: DoorLimits = LIMITS
@@ -101,10 +105,11 @@ class Front:
         looking_in: Mapping[type[Message], Route] = {GetStatus: Route(self._on_get_status)}
         rng = random.SystemRandom()
         share = (raise_file_limit() - SPARE_DESCRIPTORS) // 2
+        lock = None if settings.allowed is None else settings.allowed.lock
         limits = replace(settings.limits, connections=min(settings.limits.connections, share))
         self.leaf.port = Port(
             "leaves",
-            Door(settings.leaves, limits),
+            Door(settings.leaves, limits, lock=lock),
             SessionTable(self._welcome_to_leaves, lease=settings.lease, rng=rng),
             {**self.leaf.routes(), **looking_in},
             self.figures,
@@ -113,7 +118,7 @@ class Front:
         )
         self.bulk.port = Port(
             "bulk",
-            Door(settings.bulk, limits),
+            Door(settings.bulk, limits, lock=lock),
             SessionTable(self._welcome_to_bulk, lease=settings.lease, rng=rng),
             {**self.bulk.routes(), **looking_in},
             self.figures,
@@ -190,11 +195,17 @@ class Front:
                 "clients": len(sessions.with_role("client")),
                 "trainer": int(self.bulk.trainer is not None),
             },
+            "keys": self._sessions_by_key(),
             "weights_version": current.version if current else -1,
             "games_relayed": relay.relayed,
             "games_acked": relay.acked,
             **({} if self.bulk.gate is None else {"gate": self.bulk.gate.figures()}),
         }
+
+    def _sessions_by_key(self) -> dict[str, int]:
+        """How many sessions each key has, by its name."""
+        everybody = [*self.leaf.port.sessions.all(), *self.bulk.port.sessions.all()]
+        return dict(Counter(session.owner for session in everybody if session.owner))
 
     # ---- sessions ---------------------------------------------------------------------------
 
@@ -300,9 +311,21 @@ class Front:
                 give_back_at = now + GIVE_BACK_SECONDS
                 give_back()
             leaf, bulk = self.leaf, self.bulk
-            for due in (leaf.port.expire, leaf.tick, bulk.port.expire, bulk.tick, self.store.save):
+            for due in (
+                self._look_at_keys,
+                leaf.port.expire,
+                leaf.tick,
+                bulk.port.expire,
+                bulk.tick,
+                self.store.save,
+            ):
                 with self.figures.faults.survived("timers", now):
                     due(now)
+
+    def _look_at_keys(self, _now: float) -> None:
+        if self.settings.allowed is not None and self.settings.allowed.refresh():
+            self.leaf.port.revoke()
+            self.bulk.port.revoke()
 
     async def _raise_trouble(self) -> None:
         raise await self._trouble.get()

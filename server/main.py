@@ -8,18 +8,25 @@ from runtime import config, extras
 from runtime.exits import Exit, guarded
 from server.config import EXAMPLES, MOVED, ServerConfig
 
+KEY_COMMANDS = ("keygen", "allow", "keys", "revoke")
+
 
 def _main() -> int:
     if sys.argv[1:2] == ["doctor"]:
         from server import doctor
 
         return doctor.main(sys.argv[2:])
+    if sys.argv[1:2] and sys.argv[1] in KEY_COMMANDS:
+        from server import key_commands
+
+        return key_commands.main(sys.argv[1:])
     settings = config.load(
         ServerConfig,
         command="azserver",
         examples=EXAMPLES,
         description="Serves one run: evaluators, local self-play workers, clients and the trainer. "
-        "`azserver doctor` with the same flags checks machine, run and ports.",
+        "`azserver doctor` with the same flags checks machine, run and ports. "
+        "`azserver keygen`, `allow`, `keys` and `revoke` are for keys.",
         moved=MOVED,
     ).check()
     extras.require("train", "azserver")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from protocol.errors import Code
+from protocol.keys import role_refusal
 from protocol.messages import (
     MAX_HEADER,
     MAX_HELLO,
@@ -133,6 +134,14 @@ class Port:
         for session in self.sessions.all():
             self.send(_peer(session), goodbye)
 
+    def revoke(self) -> None:
+        """The allowed keys have changed: end the sessions whose key is allowed no more."""
+        self.door.revoke(self._tell_revoked)
+
+    def _tell_revoked(self, peer: bytes) -> None:
+        if (session := self.sessions.get(peer)) is not None:
+            self.end(session, _REVOKED)
+
     # ---- inside -----------------------------------------------------------------------------
 
     def _on_frames(self, peer: bytes, frames: list[memoryview]) -> None:
@@ -243,20 +252,27 @@ class Port:
         answer = self._join(peer, hello, now)
         self.expire(now)
         if isinstance(answer, Goodbye):
-            self._warn.warning(answer.code, f"refused {_who(hello)}: {answer.reason}", now)
+            who = _who(hello, self._owner(peer))
+            self._warn.warning(answer.code, f"refused {who}: {answer.reason}", now)
             self._refuse_hello(peer, answer)
             return
         self.door.admit(peer)
         self.send(peer, answer)
         if known is None or known.number != answer.session:
-            log.info("%s has joined the %s port", _who(hello), self._name)
+            log.info("%s has joined the %s port", _who(hello, self._owner(peer)), self._name)
 
     def _join(self, peer: bytes, hello: Hello, now: float) -> Welcome | Goodbye:
+        if refusal := role_refusal(self.door.owner(peer), hello.role):
+            return refusal
         try:
-            return self.sessions.join(peer, hello, now)
+            return self.sessions.join(peer, hello, now, self._owner(peer))
         except Exception as error:
             self._figures.faults.note(f"{self._name} port, hello", error, now)
             return Goodbye(Code.INTERNAL, FAULT, FAULT_RETRY)
+
+    def _owner(self, peer: bytes) -> str:
+        owner = self.door.owner(peer)
+        return "" if owner is None else owner.name
 
     def _refuse_hello(self, peer: bytes, goodbye: Goodbye) -> None:
         """No session, and none of before either."""
@@ -267,7 +283,7 @@ class Port:
     def _malformed(self, peer: bytes, reason: str) -> None:
         self._figures.protocol_errors += 1
         session = self.sessions.get(peer)
-        who = _who(session.hello) if session else "a peer without session"
+        who = _who(session.hello, session.owner) if session else "a peer without session"
         self._warn.warning(
             "malformed", f"{self._name} port: dropped a message of {who}: {reason}", self._clock()
         )
@@ -275,11 +291,17 @@ class Port:
     def _ended(self, session: Session, reason: str, end: str) -> None:
         """`reason`: for people. `end`: one of `server.figures.ENDS`."""
         self._figures.disconnects[end] += 1
-        log.info("%s has left the %s port: %s", _who(session.hello), self._name, reason)
+        log.info("%s has left the %s port: %s", _who(session.hello, session.owner), self._name, reason)
         if self.sessions.get(session.peer) is None:
             self.door.dismiss(_peer(session))
         with self._figures.faults.survived(f"{self._name} port, end of a session", self._clock()):
             self._on_end(session)
+
+
+_REVOKED = Goodbye(
+    Code.KEY_REVOKED,
+    "this key is not allowed here any more; `azserver allow` on the server's machine allows it",
+)
 
 
 def peer_of(session: Session) -> bytes:
@@ -306,5 +328,6 @@ def _request_in(header: bytes | memoryview) -> int:
     return 0 if seen is None else seen.request
 
 
-def _who(hello: Hello) -> str:
-    return f"{hello.role} {hello.name}".strip()
+def _who(hello: Hello, owner: str) -> str:
+    who = f"{hello.role} {hello.name}".strip()
+    return f"{who} (key of {owner})" if owner else who

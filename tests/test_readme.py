@@ -31,10 +31,12 @@ def test_it_says_that_no_cuda_path_has_been_run_beside_the_flag_that_asks_for_on
     assert "the CUDA path has not been run on any machine yet" in README
 
 
-def test_it_says_who_can_do_what_beside_the_flag_that_lets_others_in() -> None:
-    said = "reaches the ports can submit games, or act as the trainer"
-    assert said in lead(MACHINES)
-    assert said.replace("the ports", "the ports of azserver") in " ".join(README.split())
+def test_it_says_how_to_make_keys_beside_the_flag_that_lets_others_in() -> None:
+    for page in (lead(MACHINES), " ".join(README.split())):
+        assert "`--listen`" in page
+        assert all(
+            command in page for command in ("azserver keygen", "azclient keygen", "azserver allow client")
+        )
 
 
 def test_every_link_of_the_pages_beside_the_code_leads_to_a_file() -> None:

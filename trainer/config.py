@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Literal
 
 from net.architectures.registry import check_name
 from runtime import ports
 from runtime.exits import Exit, Fatal
+from runtime.keys import dial_keys
 from runtime.ports import Address, parse_address
 
 
@@ -149,6 +151,10 @@ class TrainerConfig:
 
     server: str = "127.0.0.1:5600"
     """HOST or HOST:PORT of azserver (its base port)."""
+    server_key: str = ""
+    """The server's public key, where it asks for keys: azserver prints it at its start."""
+    key: Path | None = None
+    """File of this trainer's key (azclient keygen --trainer); None: ~/.config/azselfplay/trainer.key."""
     run: str = ""
     """Name of the run folder; empty: the server's name for the run."""
     runs: str = "runs"
@@ -204,7 +210,7 @@ class TrainerConfig:
 
     def address(self) -> Address:
         """Of the server. Raises Fatal(CONFIG) for a bad one."""
-        return parse_address(self.server)
+        return replace(parse_address(self.server), keys=dial_keys(self.server_key, self.key, "trainer"))
 
 
 _RANGES = {

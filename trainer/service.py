@@ -74,15 +74,16 @@ class Service:
 
     def __init__(self, config: TrainerConfig, hello: Hello) -> None:
         self._config = config
+        address = config.address()
         self._connection = Connection(
             new_context(),
-            config.address().bulk,
+            address.bulk,
             hello,
             on_message=self._on_message,
             on_joined=self._on_joined,
             on_lost=self._on_lost,
             on_unreadable=self._on_unreadable,
-            settings=ConnectionSettings(config.address().server, limit=BULK_LIMIT, hwm=1024),
+            settings=ConnectionSettings(address.server, limit=BULK_LIMIT, hwm=1024, keys=address.keys),
         )
         self._ingest = Ingest()
         self._jobs: deque[Job] = deque()

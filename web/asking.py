@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Any
 
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
-from runtime.connection import Connection
+from runtime.connection import Connection, ConnectionSettings
 from runtime.exits import Fatal
+from runtime.keys import own_server_keys
 from runtime.runs import RunFolder
 from runtime.sockets import Context, new_context
 from web.run_list import settings_of
@@ -63,7 +64,7 @@ class ServerFigures:
             self.state = f"{self._run.config} does not say where azserver listens."
             return None
         if self._task is None:
-            self._connect(address)
+            self._connect(address, settings_of(self._run.config))
         if self._connection is not None:
             self._connection.send(GetStatus())
         if time.monotonic() - self._came > OLD:
@@ -75,11 +76,18 @@ class ServerFigures:
         self.state = ""
         return self._figures
 
-    def _connect(self, address: str) -> None:
+    def _connect(self, address: str, settings: Mapping[str, Any]) -> None:
         self._address, self.state = address, f"Asking azserver at {address} ..."
+        try:
+            keys = ConnectionSettings(keys=own_server_keys(settings))
+        except Fatal as error:
+            self.state = str(error)
+            return
         self._context = new_context()
         hello = Hello(PROTOCOL_VERSION, "watcher", f"azplay web {os.getpid()}")
-        self._connection = Connection(self._context, f"tcp://{address}", hello, on_message=self._take)
+        self._connection = Connection(
+            self._context, f"tcp://{address}", hello, on_message=self._take, settings=keys
+        )
         self._task = self._group.create_task(self._be_connected(self._connection))
 
     async def _be_connected(self, connection: Connection) -> None:

@@ -17,6 +17,7 @@ import zmq
 
 from diagnostics.doctor.service import PortFacts, ServiceFacts, Throughput
 from games import get_game
+from protocol.keys import DialKeys
 from protocol.messages import (
     PROTOCOL_VERSION,
     AnyMessage,
@@ -60,8 +61,8 @@ class Probing:
 class _Peer:
     """One connection."""
 
-    def __init__(self, context: Context, endpoint: str, limit: int) -> None:
-        self._socket: Socket = dealer(context, endpoint, limit=limit)
+    def __init__(self, context: Context, endpoint: str, limit: int, keys: DialKeys | None) -> None:
+        self._socket: Socket = dealer(context, endpoint, limit=limit, keys=keys)
 
     def send(self, message: Message, *frames: Frame, seconds: float = ANSWER_SECONDS) -> bool:
         if not self._socket.poll(int(1000 * seconds), zmq.POLLOUT):
@@ -98,7 +99,7 @@ class _Peer:
 @contextmanager
 def _peer(context: Context, address: Address, name: str) -> Iterator[_Peer]:
     endpoint = address.leaves if name == "leaves" else address.bulk
-    peer = _Peer(context, endpoint, dict(PORTS)[name])
+    peer = _Peer(context, endpoint, dict(PORTS)[name], address.keys)
     try:
         yield peer
     finally:

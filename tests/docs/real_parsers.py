@@ -17,11 +17,13 @@ import pytest
 from doc_commands import ROOT
 
 import bench.__main__
+import client.key_commands
 import client.main
 import commands.azplay
 import commands.azrun
 import experiments.__main__
 import experiments.ablation
+import server.key_commands
 import server.main
 import trainer.__main__
 
@@ -43,6 +45,10 @@ def check(words: Sequence[str]) -> None:
         check_make(arguments)
     elif program == "python":
         check_module(arguments)
+    elif program == "azserver" and arguments[:1] and arguments[0] in server.main.KEY_COMMANDS:
+        server.key_commands.parser().parse_args(arguments)
+    elif program == "azclient" and arguments[:1] == ["keygen"]:
+        client.key_commands.parser().parse_args(arguments[1:])
     else:
         _make_config_of_a_run(arguments)
         settings_in_force(program, arguments)

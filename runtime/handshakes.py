@@ -1,0 +1,59 @@
+"""Why a server does not let a connection in, as libzmq's monitor tells it. libzmq does not try again then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import zmq
+from zmq.utils.monitor import parse_monitor_message
+
+from protocol.keys import DialKeys
+from runtime.keys import as_text
+from runtime.sockets import Channel, Socket
+
+UNKNOWN_KEY = 400
+"""The server's ERROR, as the monitor gives it (`protocol.curve`); any other one: not this server's key."""
+
+
+class HandshakeWatch:
+    """Calls `on_refused(reason)` once the server has refused the handshake of `socket`, or has other ideas of
+    keys."""
+
+    def __init__(
+        self, socket: Socket, keys: DialKeys | None, role: str, on_refused: Callable[[str], None]
+    ) -> None:
+        self._socket, self._keys, self._role, self._on_refused = socket, keys, role, on_refused
+        events = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        self._channel = Channel(socket.get_monitor_socket(events), self._on_event)
+
+    def start(self) -> None:
+        self._channel.start()
+
+    def close(self) -> None:
+        """Before the socket is closed."""
+        if not self._socket.closed:
+            self._socket.disable_monitor()
+        self._channel.close()
+
+    def _on_event(self, frames: list[memoryview]) -> None:
+        event = parse_monitor_message([bytes(frame) for frame in frames])
+        if reason := refusal(int(event["event"]), int(event["value"]), self._keys, self._role):
+            self._on_refused(reason)
+
+
+def refusal(event: int, value: int, keys: DialKeys | None, role: str) -> str:
+    """What an event of the monitor means for a person, and what to do; "" if the server refused nothing."""
+    if event == zmq.EVENT_HANDSHAKE_FAILED_AUTH and keys is not None:
+        if value != UNKNOWN_KEY:
+            return "--server-key is not the key of this server; it prints its own at its start"
+        kind = "trainer" if role == "trainer" else "client"
+        allow = f"azserver allow {kind} NAME '{as_text(keys.own.public)}'"
+        return f"it does not allow this key (or not any more): on its machine, run {allow}"
+    if event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL and value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
+        if keys is not None:
+            return "it asks for no keys (--insecure, or for its own machine only): leave --server-key out"
+        return (
+            "it asks for a key: run `azclient keygen` here, have it allowed there (`azserver allow`), and "
+            "give --server-key, which azserver prints at its start"
+        )
+    return ""

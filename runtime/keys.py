@@ -1,0 +1,154 @@
+"""Key files: a pair of keys in TOML, readable by its user alone, and the folder where they are.
+
+Keys are text in Z85 (40 characters), as libzmq's tools write them. No secret is a flag, so that none is in a
+list of processes; programs get the names of files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from protocol.keys import KEY_BYTES, DialKeys, KeyPair
+from runtime.exits import Exit, Fatal
+from runtime.ports import LOOPBACK
+
+SERVER_FILE, ALLOWED_FILE = "server.key", "allowed.toml"
+TEXT_LENGTH = 40
+"""Characters of a key."""
+
+
+def default_folder() -> Path:
+    """`~/.config/azselfplay`; XDG_CONFIG_HOME is honoured."""
+    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(config) / "azselfplay"
+
+
+def _z85() -> ModuleType:
+    """Imported when it is needed: `--help` answers without ZeroMQ."""
+    from zmq.utils import z85
+
+    return z85
+
+
+def as_text(key: bytes) -> str:
+    text: bytes = _z85().encode(key)
+    return text.decode("ascii")
+
+
+def from_text(text: str, what: str) -> bytes:
+    """Fatal(CONFIG) if the text is no key; it is not repeated, as it might be a secret."""
+    try:
+        key: bytes = _z85().decode(text.strip().encode("ascii"))
+        if len(text.strip()) == TEXT_LENGTH and len(key) == KEY_BYTES:
+            return key
+    except (ValueError, KeyError, IndexError):
+        pass
+    raise Fatal(
+        f"{what} is no key: a key has {TEXT_LENGTH} characters; put it in single quotes, as the shell would "
+        "read some of them",
+        Exit.CONFIG,
+    )
+
+
+def new_pair() -> KeyPair:
+    """From the system's random numbers. The public key begins with a letter or digit: it can be pasted."""
+    import zmq
+
+    while True:
+        public, secret = (key.decode("ascii") for key in zmq.curve_keypair())
+        if re.match("[A-Za-z0-9]", public):
+            return KeyPair(from_text(public, "a new key"), from_text(secret, "a new key"))
+
+
+def write_pair(path: Path, pair: KeyPair, about: str) -> None:
+    """A new file. Fatal(CONFIG) if there is one already, Fatal(DISK) if it cannot be written."""
+    text = f'# {about}\npublic = "{as_text(pair.public)}"\nsecret = "{as_text(pair.secret)}"\n'
+    if path.exists():
+        raise Fatal(
+            f"{path} exists already, and who relies on its key would be shut out; delete it if you mean it",
+            Exit.CONFIG,
+        )
+    write_private(path, text)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only this user may read, whole or not at all. Fatal(DISK) if that fails."""
+    part = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part.unlink(missing_ok=True)
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise Fatal(f"cannot write {path}: {error.strerror}", Exit.DISK) from error
+
+
+def read_pair(path: Path, how_to_make: str) -> KeyPair:
+    """Fatal(CONFIG) if there is none, if it is damaged, or if other users may read it."""
+    import zmq
+
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Fatal(f"there is no key in {path}: {how_to_make} makes one", Exit.CONFIG) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Fatal(f"the key in {path} cannot be read: {error}", Exit.CONFIG) from None
+    if mode & 0o027:
+        raise Fatal(f"other users may read {path} (mode {mode:03o}): chmod 600 {path}", Exit.CONFIG)
+    keys = [from_text(str(table.get(name, "")), f"`{name}` in {path}") for name in ("public", "secret")]
+    if zmq.curve_public(as_text(keys[1]).encode()) != as_text(keys[0]).encode():
+        raise Fatal(
+            f"the two keys in {path} do not belong together: {how_to_make} makes new ones", Exit.CONFIG
+        )
+    return KeyPair(*keys)
+
+
+def dial_keys(server_key: str, file: Path | None, role: str) -> DialKeys | None:
+    """For a client or a trainer; None if no `server_key` is given. `file` None: the usual one of its role."""
+    if not server_key:
+        if file is not None:
+            raise Fatal("--key needs --server-key, which azserver prints at its start", Exit.CONFIG)
+        return None
+    make = "azclient keygen --trainer" if role == "trainer" else "azclient keygen"
+    server = from_text(server_key, "--server-key")
+    return DialKeys(server, read_pair(file or default_folder() / f"{role}.key", f"`{make}`"))
+
+
+def keys_folder(listen: str, keys: Path | None, *, insecure: bool) -> Path | None:
+    """Where the keys are that azserver with these settings asks for; None: it asks for none."""
+    if insecure or (keys is None and listen in LOOPBACK):
+        return None
+    return keys or default_folder()
+
+
+def own_server_keys(settings: Mapping[str, Any]) -> DialKeys | None:
+    """To look at a server of this user, by the settings in its run's folder: its own key, if it asks for one.
+
+    Raises Fatal(CONFIG) if that cannot be read here.
+    """
+    keys = settings.get("keys")
+    folder = keys_folder(
+        str(settings.get("listen", LOOPBACK[0])),
+        Path(keys) if isinstance(keys, str) else None,
+        insecure=settings.get("insecure") is not False,  # no word of it: a version that knew no keys
+    )
+    return None if folder is None else server_keys(folder)
+
+
+def server_keys(folder: Path) -> DialKeys:
+    """The server's own pair, with which its user's tools may look at it. Fatal(CONFIG) as of `read_pair`."""
+    pair = read_pair(folder / SERVER_FILE, "`azserver keygen`")
+    return DialKeys(pair.public, pair)

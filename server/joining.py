@@ -1,0 +1,48 @@
+"""Who may join this azserver, and what it tells its user about that at the start."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import socket
+
+from runtime.exits import Exit, Fatal
+from runtime.keys import as_text, keys_folder
+from runtime.ports import ANYWHERE, DEFAULT_PORT, LOOPBACK
+from server.allowed import Allowed
+from server.config import ServerConfig
+
+log = logging.getLogger("azserver")
+
+
+def open_allowed(config: ServerConfig) -> Allowed | None:
+    """The keys that are asked for; None if none are. Fatal(CONFIG) says how to make them."""
+    folder = keys_folder(config.listen, config.keys, insecure=config.insecure)
+    if folder is None:
+        return None
+    try:
+        return Allowed(folder)
+    except Fatal as error:
+        if config.listen in LOOPBACK:
+            raise
+        text = f"--listen {config.listen} asks for keys, and {error}"
+        raise Fatal(f"{text}. --insecure does without, on a network that you trust", Exit.CONFIG) from error
+
+
+def say_address(config: ServerConfig, allowed: Allowed | None) -> None:
+    """Where to join, with the whole line for another machine."""
+    if allowed is not None:
+        host = socket.gethostname() if config.listen in ANYWHERE else config.listen
+        place = host if config.port == DEFAULT_PORT else f"{host}:{config.port}"
+        key = shlex.quote(as_text(allowed.pair.public))
+        log.info("port %d, for %d allowed keys (azserver allow client NAME KEY)", config.port, len(allowed))
+        log.info("to join: azclient --server %s --server-key %s", place, key)
+    elif config.listen in LOOPBACK:
+        log.info("port %d, for this machine only; --listen 0.0.0.0 lets other machines join", config.port)
+    else:
+        log.warning(
+            "--insecure: port %d is open on %s without keys and encryption; whoever reaches it may join, "
+            "send games and act as the trainer",
+            config.port,
+            config.listen,
+        )

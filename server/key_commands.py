@@ -1,0 +1,112 @@
+"""`azserver keygen`, `allow`, `keys` and `revoke`: the server's key and the list of allowed ones."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from games.nearest import nearest
+from runtime.exits import Exit, Fatal
+from runtime.keys import (
+    ALLOWED_FILE,
+    SERVER_FILE,
+    as_text,
+    default_folder,
+    from_text,
+    new_pair,
+    read_pair,
+    write_pair,
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """`argv[0]` is the command. A running azserver sees the change within a second."""
+    options = parser().parse_args(argv)
+    folder = options.keys or Path(os.environ.get("AZ_KEYS") or default_folder())
+    match options.command:
+        case "keygen":
+            _keygen(folder)
+        case "allow":
+            _allow(folder, options.role, options.name, options.key)
+        case "keys":
+            _list(folder)
+        case "revoke":
+            _revoke(folder, options.name)
+    return int(Exit.OK)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Of the words behind `azserver`."""
+    whole = argparse.ArgumentParser(prog="azserver", description="Keys of this server (docs/security.md).")
+    commands = whole.add_subparsers(dest="command", required=True)
+    about = {
+        "keygen": "make this server's key, and an empty list of allowed keys",
+        "allow": "let a key join; the key is what `azclient keygen` printed",
+        "keys": "print this server's key and the allowed ones",
+        "revoke": "take a key from the list; its sessions end within a second",
+    }
+    parts = {name: commands.add_parser(name, help=text, description=text) for name, text in about.items()}
+    for part in parts.values():
+        part.add_argument(
+            "--keys", type=Path, help=f"folder of the keys (default: AZ_KEYS, or {default_folder()})"
+        )
+    parts["allow"].add_argument("role", choices=("client", "trainer"))
+    parts["allow"].add_argument("name", help="for logs and figures; letters, digits and ._-")
+    parts["allow"].add_argument("key", help="in single quotes")
+    parts["revoke"].add_argument("name")
+    return whole
+
+
+def _keygen(folder: Path) -> None:
+    from server.allowed import write_allowed
+
+    pair = new_pair()
+    write_pair(
+        folder / SERVER_FILE, pair, "Key of an azserver. Keep it secret: whoever has it can pose as it."
+    )
+    if not (folder / ALLOWED_FILE).exists():
+        write_allowed(folder / ALLOWED_FILE, {})
+    print(f"the key is in {folder / SERVER_FILE}")
+    print("allow the keys of others:  azserver allow client NAME KEY")
+    print(f"they dial with:  azclient --server HOST --server-key {shlex.quote(as_text(pair.public))}")
+
+
+def _allow(folder: Path, role: str, name: str, text: str) -> None:
+    from server.allowed import NAME, read_allowed, write_allowed
+
+    key = from_text(text, "KEY")
+    if not NAME.fullmatch(name):
+        raise Fatal(
+            f"{name!r} cannot be a name: use letters, digits and ._- , for example lab-3", Exit.CONFIG
+        )
+    keys = read_allowed(folder / ALLOWED_FILE)
+    others = [other for other, (_, known) in keys.items() if known == key and other != name]
+    if others or (name in keys and keys[name] != (role, key)):
+        why = f"this key is there as {others[0]!r}" if others else f"{name!r} has another key or role"
+        raise Fatal(f"{why}: azserver revoke {others[0] if others else name}, then allow it", Exit.CONFIG)
+    if key == read_pair(folder / SERVER_FILE, "`azserver keygen`").public:
+        raise Fatal("this is the server's own key: `azclient keygen` makes one for a client", Exit.CONFIG)
+    write_allowed(folder / ALLOWED_FILE, keys | {name: ("client" if role == "client" else "trainer", key)})
+    print(f"{name} may join as {role}")
+
+
+def _list(folder: Path) -> None:
+    from server.allowed import read_allowed
+
+    print(f"server   {as_text(read_pair(folder / SERVER_FILE, '`azserver keygen`').public)}  (--server-key)")
+    for name, (role, key) in read_allowed(folder / ALLOWED_FILE).items():
+        print(f"{role:8} {as_text(key)}  {name}")
+
+
+def _revoke(folder: Path, name: str) -> None:
+    from server.allowed import read_allowed, write_allowed
+
+    keys = read_allowed(folder / ALLOWED_FILE)
+    if name not in keys:
+        hint = f"the nearest is {nearest(name, list(keys))!r}" if keys else "no key is allowed"
+        raise Fatal(f"there is no key of {name!r}: {hint}", Exit.CONFIG)
+    write_allowed(folder / ALLOWED_FILE, {other: entry for other, entry in keys.items() if other != name})
+    print(f"{name} may not join any more; a running azserver ends its sessions within a second")

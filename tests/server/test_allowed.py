@@ -1,0 +1,118 @@
+"""The list of allowed keys: its commands, and what a running server makes of changes."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import stat
+from pathlib import Path
+
+import pytest
+
+from protocol.curve import NotNow
+from protocol.keys import KeyOwner
+from runtime.exits import Fatal
+from runtime.keys import as_text, new_pair
+from server.allowed import OWN_TOOLS, Allowed, read_allowed
+from server.config import ServerConfig
+from server.joining import open_allowed, say_address
+from server.key_commands import main
+
+
+def azserver(folder: Path, *words: str) -> None:
+    assert main([words[0], "--keys", str(folder), *words[1:]]) == 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    azserver(tmp_path, "keygen")
+    return tmp_path
+
+
+def test_allowed_keys_are_known_by_name_and_role_until_they_are_revoked(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, trainer = new_pair(), new_pair()
+    azserver(folder, "allow", "client", "lab-3", as_text(client.public))
+    azserver(folder, "allow", "trainer", "gpu", as_text(trainer.public))
+    allowed = Allowed(folder)
+    assert allowed.owner_of(client.public) == KeyOwner("lab-3", "client")
+    assert allowed.owner_of(trainer.public) == KeyOwner("gpu", "trainer")
+    assert allowed.owner_of(new_pair().public) is None
+    assert allowed.owner_of(allowed.pair.public) == OWN_TOOLS
+    assert not allowed.refresh()
+    azserver(folder, "revoke", "lab-3")
+    assert allowed.refresh()
+    assert allowed.owner_of(client.public) is None
+    azserver(folder, "keys")
+    said = capsys.readouterr().out
+    assert as_text(trainer.public) in said
+    assert as_text(allowed.pair.secret) not in said
+
+
+def test_files_of_keys_are_for_their_user_alone(folder: Path) -> None:
+    azserver(folder, "allow", "client", "lab-3", as_text(new_pair().public))
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {
+        "server.key": 0o600,
+        "allowed.toml": 0o600,
+    }
+
+
+@pytest.mark.parametrize("damage", ["[", '["x"]\nrole = "king"\nkey = "a"', "deleted"])
+def test_while_the_list_cannot_be_read_nobody_new_gets_in_and_it_is_said(
+    folder: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = new_pair().public
+    azserver(folder, "allow", "client", "lab-3", as_text(key))
+    allowed, path = Allowed(folder), folder / "allowed.toml"
+    good = path.read_text()
+    with caplog.at_level(logging.INFO):
+        path.unlink() if damage == "deleted" else path.write_text(damage)
+        assert not allowed.refresh()
+        with pytest.raises(NotNow):
+            allowed.owner_of(key)
+        assert "nobody new may join" in caplog.text
+        path.write_text(good)
+        allowed.refresh()
+    assert allowed.owner_of(key) == KeyOwner("lab-3", "client")
+
+
+def test_a_mistake_in_a_command_changes_nothing_and_says_what_to_do(folder: Path) -> None:
+    key, own = as_text(new_pair().public), as_text(Allowed(folder).pair.public)
+    azserver(folder, "allow", "client", "lab-3", key)
+    before = read_allowed(folder / "allowed.toml")
+    mistakes = {
+        ("allow", "client", "lab-4", key): "this key is there as 'lab-3'",
+        ("allow", "client", "lab-3", as_text(new_pair().public)): "azserver revoke lab-3",
+        ("allow", "client", "no name", as_text(new_pair().public)): "cannot be a name",
+        ("allow", "client", "lab-4", key[:-1]): "is no key",
+        ("allow", "client", "me", own): "the server's own key",
+        ("revoke", "lab-33"): "the nearest is 'lab-3'",
+        ("keygen",): "exists already",
+    }
+    for words, reason in mistakes.items():
+        with pytest.raises(Fatal, match=reason):
+            azserver(folder, *words)
+    assert read_allowed(folder / "allowed.toml") == before
+    azserver(folder, "allow", "client", "lab-3", key)  # the same again is no mistake
+
+
+def test_listening_to_others_needs_keys_or_a_word_that_it_does_not(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(Fatal, match=r"--listen 0\.0\.0\.0 asks for keys.*azserver keygen.*--insecure"):
+        open_allowed(ServerConfig(listen="0.0.0.0", keys=tmp_path / "none"))
+    assert open_allowed(ServerConfig()) is None
+    with caplog.at_level(logging.INFO):
+        insecure = ServerConfig(listen="0.0.0.0", insecure=True)
+        say_address(insecure, open_allowed(insecure))
+        assert "--insecure: port 5600 is open on 0.0.0.0 without keys" in caplog.text
+        config = ServerConfig(listen="10.1.2.3", port=5700, keys=folder)
+        allowed = open_allowed(config)
+        assert allowed is not None
+        say_address(config, allowed)
+    key = shlex.quote(as_text(allowed.pair.public))
+    assert f"azclient --server 10.1.2.3:5700 --server-key {key}" in caplog.text
+    assert as_text(allowed.pair.secret) not in caplog.text
+    with pytest.raises(Fatal, match="leave out --keys"):
+        ServerConfig(listen="0.0.0.0", insecure=True, keys=folder).check()

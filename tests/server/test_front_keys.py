@@ -1,0 +1,169 @@
+"""A front that asks for keys: who joins as what, under which name, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from front_bench import Bench, Peer, play_beside_front
+
+from protocol.keys import DialKeys, KeyPair
+from protocol.messages import PROTOCOL_VERSION, Goodbye, Hello, Ping, encode
+from runtime.keys import as_text, new_pair
+from runtime.sockets import Channel, dealer
+from server.allowed import Allowed
+from server.front import FrontSettings
+from server.key_commands import main
+
+CLIENT, TRAINER = new_pair(), new_pair()
+
+
+class Keyed(Peer):
+    """A peer over TCP with a key."""
+
+    def __init__(self, bench: Bench, endpoint: str, keys: DialKeys) -> None:
+        self.bench = bench
+        self.inbox = asyncio.Queue()
+        self.writable = asyncio.Event()
+        self.channel = Channel(dealer(bench.context, endpoint, keys=keys), self.on_frames, self.writable.set)
+        self.channel.start()
+        bench.channels.append(self.channel)
+
+    async def up(self) -> Keyed:
+        async with asyncio.timeout(60):
+            while not self.channel.send([encode(Ping())]):
+                await self.writable.wait()
+                self.writable.clear()
+        await self.receive(Goodbye)
+        return self
+
+
+class Server:
+    """What a scenario needs."""
+
+    def __init__(self, bench: Bench, folder: Path, endpoints: dict[str, str]) -> None:
+        self.bench, self.folder, self.endpoints = bench, folder, endpoints
+        self.public = Allowed(folder).pair.public
+
+    async def peer(self, pair: KeyPair, port: str = "bulk") -> Keyed:
+        return await Keyed(self.bench, self.endpoints[port], DialKeys(self.public, pair)).up()
+
+    def azserver(self, *words: str) -> None:
+        main([words[0], "--keys", str(self.folder), *words[1:]])
+
+
+Scenario = Callable[[Server], Awaitable[None]]
+
+
+@pytest.fixture
+def play_locked(tmp_path: Path) -> Callable[[Scenario], None]:
+    folder = tmp_path / "keys"
+    main(["keygen", "--keys", str(folder)])
+    for role, name, pair in (("client", "lab-3", CLIENT), ("trainer", "gpu", TRAINER)):
+        main(["allow", "--keys", str(folder), role, name, as_text(pair.public)])
+    with socket.socket() as one, socket.socket() as two:
+        for probe in (one, two):
+            probe.bind(("127.0.0.1", 0))
+        ports = [f"tcp://127.0.0.1:{probe.getsockname()[1]}" for probe in (one, two)]
+
+    def locked(usual: FrontSettings) -> FrontSettings:
+        return replace(
+            usual, leaves=(*usual.leaves, ports[0]), bulk=(*usual.bulk, ports[1]), allowed=Allowed(folder)
+        )
+
+    def play(scenario: Scenario) -> None:
+        endpoints = {"leaves": ports[0], "bulk": ports[1]}
+        asyncio.run(
+            play_beside_front(
+                tmp_path, lambda bench: scenario(Server(bench, folder, endpoints)), settings=locked
+            )
+        )
+
+    return play
+
+
+def test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else(play_locked) -> None:
+    async def scenario(server: Server) -> None:
+        await server.bench.evaluator()
+        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+        for peer, role in ((client, "trainer"), (client, "worker"), (trainer, "client")):
+            peer.send(Hello(PROTOCOL_VERSION, role, "test"))
+            goodbye, _ = await peer.receive(Goodbye)
+            assert goodbye.code == "role_not_allowed"
+            assert goodbye.retry_after == 0
+        assert server.bench.front.bulk.trainer is None
+        await client.join("client")
+        await trainer.join("trainer")
+        own = Peer(server.bench, "bulk")  # azserver's own workers need no key
+        await own.join("worker")
+
+    play_locked(scenario)
+
+
+def test_a_session_has_the_name_of_its_key_and_no_figure_has_a_key(play_locked) -> None:
+    async def scenario(server: Server) -> None:
+        await server.bench.evaluator()
+        client, again = await server.peer(CLIENT), await server.peer(CLIENT, "leaves")
+        await client.join("client")
+        await again.join("client")
+        figures = await client.status()
+        assert figures["keys"] == {"lab-3": 2}
+        text = json.dumps(figures) + repr(server.bench.front.settings)
+        assert as_text(CLIENT.public) not in text
+        assert repr(server.bench.front.settings.allowed.pair.secret) not in text  # type: ignore[union-attr]
+
+    play_locked(scenario)
+
+
+def test_a_revoked_key_loses_its_sessions_at_once_and_the_others_stay(play_locked) -> None:
+    async def scenario(server: Server) -> None:
+        await server.bench.evaluator()
+        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+        await client.join("client")
+        await trainer.join("trainer")
+        door = server.bench.front.bulk.port.door
+        server.azserver("revoke", "lab-3")
+        ended = server.bench.front.figures.disconnects
+        async with asyncio.timeout(60):
+            while not ended["ended"]:  # noqa: ASYNC110 (the front looks every second)
+                await asyncio.sleep(0)
+        assert (await trainer.status())["keys"] == {"gpu": 1}
+        assert {one.name for one in map(door.owner, door._connections) if one} == {"gpu"}
+
+    play_locked(scenario)
+
+
+def test_a_list_that_cannot_be_read_ends_no_session(play_locked, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(server: Server) -> None:
+        await server.bench.evaluator()
+        client = await server.peer(CLIENT)
+        await client.join("client")
+        (server.folder / "allowed.toml").write_text("[")
+        front = server.bench.front
+        async with asyncio.timeout(60):
+            while "nobody new may join" not in caplog.text:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        cut = front.bulk.port.door.cut
+        newcomer = Keyed(server.bench, server.endpoints["bulk"], DialKeys(server.public, TRAINER))
+        async with asyncio.timeout(60):
+            while front.bulk.port.door.cut == cut:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert not newcomer.channel.send([b"x"])
+        assert (await client.status())["keys"] == {"lab-3": 1}
+
+    play_locked(scenario)
+
+
+def test_status_is_what_it_was_without_keys(play) -> None:
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        worker = Peer(bench, "bulk")
+        await worker.join("worker")
+        assert (await worker.status())["keys"] == {}
+
+    play(scenario)

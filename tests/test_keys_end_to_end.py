@@ -1,0 +1,110 @@
+"""Keys with real processes: a client and a trainer join with theirs, and a revoked one goes at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from process_marks import wait_for
+
+from runtime.exits import Exit
+from runtime.ports import find_base_port
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = {"azserver": "server.main", "azclient": "client.main", "azplay": "commands.azplay"}
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+def command(name: str, *words: str) -> list[str]:
+    return [sys.executable, "-m", MODULES.get(name, name), *words]
+
+
+def call(name: str, *words: str, code: int = 0) -> str:
+    done = subprocess.run(
+        command(name, *words), capture_output=True, text=True, cwd=ROOT, check=False, timeout=400
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+@contextmanager
+def running(log: Path, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("wb") as file:
+        process = subprocess.Popen(argv, stdout=file, stderr=file, cwd=ROOT, env=os.environ)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path: Path) -> None:
+    keys, port = tmp_path / "keys", find_base_port(27_000)
+    files = {role: tmp_path / f"{role}.key" for role in ("client", "trainer")}
+    call("azserver", "keygen", "--keys", str(keys))
+    for role, file in files.items():
+        said = call("azclient", "keygen", "--key", str(file), *(["--trainer"] if role == "trainer" else []))
+        (key,) = re.findall(r"azserver allow \w+ \S+ '?([^'\n]+)'?", said)
+        call("azserver", "allow", "--keys", str(keys), role, f"the-{role}", key)
+    runs, address = tmp_path / "runs", f"127.0.0.1:{port}"
+    log = {name: tmp_path / f"{name}.log" for name in ("server", "client", "trainer")}
+    server = command(
+        "azserver",
+        *("--game", "tic_tac_toe", "--net", "tiny", "--gpus", "cpu", "--cpu-threads", "1", "--workers", "0"),
+        *("--run", "r", "--runs", str(runs), "--port", str(port), "--listen", "0.0.0.0", "--keys", str(keys)),
+        *("--self-play.search.simulations", "8"),
+    )
+
+    def said(name: str, text: str) -> Callable[[], bool]:
+        return lambda: text in log[name].read_text()
+
+    def figures() -> dict:
+        done = subprocess.run(
+            command("azplay", "status", str(runs / "r"), "--json"),
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=False,
+        )
+        return json.loads(done.stdout)["figures"] if done.stdout.startswith("{") else {}
+
+    with ExitStack() as stack:
+        stack.enter_context(running(log["server"], *server))
+        wait_for(said("server", "to join: azclient"), log["server"].read_text)
+        (line,) = re.findall(r"--server-key '?([^'\n]{40})", log["server"].read_text())
+        dial = ("--server", address, "--server-key", line)
+        trainer = command("trainer", *dial, "--key", str(files["trainer"]), "--runs", str(tmp_path / "mine"))
+        stack.enter_context(running(log["trainer"], *trainer))
+        one = ("--device", "remote", "--workers", "1", "--spool", str(tmp_path / "spool"))
+        client = command("azclient", *dial, "--key", str(files["client"]), *one)
+        playing = stack.enter_context(running(log["client"], *client))
+        wait_for(lambda: figures().get("games_acked", 0) > 0, lambda: str(figures()), patience=400)
+        assert set(figures()["keys"]) == {"the-client", "the-trainer", "this server"}
+
+        refused = call("azclient", "--server", address, *one, code=Exit.REFUSED)
+        assert "azclient keygen" in refused
+        call("azserver", "revoke", "--keys", str(keys), "the-client")
+        wait_for(lambda: playing.poll() is not None, log["client"].read_text)
+        assert playing.returncode == Exit.REFUSED
+        assert (
+            "not allowed here any more" in log["client"].read_text()
+            or "azserver allow client" in log["client"].read_text()
+        )
+        assert figures()["sessions"] == {"workers": 0, "clients": 0, "trainer": 1}
+    secrets = [
+        re.search(r'secret = "(.+)"', file.read_text()) for file in (*files.values(), keys / "server.key")
+    ]
+    everything = "".join(path.read_text() for path in log.values())
+    assert all(secret is not None and secret[1] not in everything for secret in secrets)
