@@ -3,6 +3,7 @@
 A DEALER keeps 4 messages of 128 chess leaves in flight; the door (`runtime.door`), by which azserver listens,
 takes them in, checks them and answers with priors and values; the DEALER checks those.
 CPU time per leaf is of both processes together, and is the steadier figure on a busy machine.
+`curve` is tcp with keys; its cost beside plain tcp is printed as a ratio, of turns that follow each other.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from typing import Any
 
 import numpy as np
 import uvloop
+from nacl.bindings import crypto_scalarmult_base
 
 from bench.turns import TURNS, Spread
 from protocol.frames import check_evaluations, check_leaves
+from protocol.keys import DialKeys, KeyOwner, KeyPair
 from protocol.messages import Evaluate, Evaluated, decode, encode
 from runtime.door import Door
+from runtime.door_lock import DoorLock
 from runtime.ports import find_base_port
 from runtime.sockets import Channel, Context, dealer, new_context, plain
 
@@ -29,6 +33,9 @@ IN_FLIGHT = 4
 WARM_UP, MEASURED = 0.4, 1.6
 """Seconds."""
 CPU_QUESTION = b"cpu"
+_SECRET = bytes(range(32))
+PAIR = KeyPair(crypto_scalarmult_base(_SECRET), _SECRET)
+"""Of both sides."""
 
 
 def make_leaves() -> list[memoryview]:
@@ -41,11 +48,12 @@ def make_leaves() -> list[memoryview]:
     return [array.data.cast("B") for array in (features, counts, actions)]
 
 
-async def serve(endpoint: str) -> None:
-    """Answer EVALUATE until killed. Every peer counts as one with a session."""
+async def serve(endpoint: str, *, locked: bool) -> None:
+    """Answer EVALUATE until killed; `locked`: in boxes of CURVE. Every peer counts as one with a session."""
     priors = np.full(ROWS * LEGAL, 1 / LEGAL, np.float16)
     wdl = np.full((ROWS, 3), 1 / 3, np.float32)
-    door = Door([endpoint])
+    lock = DoorLock(PAIR, lambda _: KeyOwner("bench", "client")) if locked else None
+    door = Door([endpoint], lock=lock)
 
     def on_message(peer: bytes, frames: list[memoryview]) -> None:
         door.admit(peer)
@@ -65,8 +73,8 @@ async def serve(endpoint: str) -> None:
 class Asker:
     """The DEALER's end, which counts."""
 
-    def __init__(self, context: Context, endpoint: str) -> None:
-        self._reader = Channel(dealer(context, endpoint), self._on_message)
+    def __init__(self, context: Context, endpoint: str, keys: DialKeys | None) -> None:
+        self._reader = Channel(dealer(context, endpoint, keys=keys), self._on_message)
         self._leaves = make_leaves()
         self._request = 0
         self._rows = 0
@@ -121,12 +129,14 @@ class Asker:
             self._all_answered.set()
 
 
-def _one(endpoint: str) -> tuple[float, float]:
-    server = subprocess.Popen([sys.executable, "-m", "bench.transport", endpoint])
+def _one(endpoint: str, *, locked: bool = False) -> tuple[float, float]:
+    words = ["locked"] if locked else []
+    server = subprocess.Popen([sys.executable, "-m", "bench.transport", endpoint, *words])
+    keys = DialKeys(PAIR.public, PAIR) if locked else None
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             context = new_context()
-            result = runner.run(Asker(context, endpoint).measure())
+            result = runner.run(Asker(context, endpoint, keys).measure())
             context.destroy(0)
             return result
     finally:
@@ -137,20 +147,31 @@ def _one(endpoint: str) -> tuple[float, float]:
 def run() -> dict[str, Any]:
     """Figures of each transport, measured in turns."""
     figures: dict[str, Any] = {}
-    found: dict[str, list[tuple[float, float]]] = {"ipc": [], "tcp": []}
+    found: dict[str, list[tuple[float, float]]] = {"ipc": [], "tcp": [], "curve": []}
     with tempfile.TemporaryDirectory(prefix="az-") as folder:
         for _ in range(TURNS):
             found["ipc"].append(_one(f"ipc://{folder}/door"))
-            found["tcp"].append(_one(f"tcp://127.0.0.1:{find_base_port(26_000)}"))
-    print(f"{'':4} leaves/s, median of {TURNS} turns (least to most); CPU us/leaf")
+            for name in ("tcp", "curve"):
+                endpoint = f"tcp://127.0.0.1:{find_base_port(26_000)}"
+                found[name].append(_one(endpoint, locked=name == "curve"))
+    print(f"{'':5} leaves/s, median of {TURNS} turns (least to most); CPU us/leaf")
     for transport, turns in found.items():
         rates, cpus = (Spread.of(column) for column in zip(*turns, strict=True))
-        print(f"{transport} {rates.text()}; {cpus.text('.3f')}", flush=True)
+        print(f"{transport:5} {rates.text()}; {cpus.text('.3f')}", flush=True)
         figures[f"{transport}_leaves_per_s"] = round(rates.median)
         figures[f"{transport}_cpu_us_per_leaf"] = round(cpus.median, 3)
+    ratios = [Spread.of(column) for column in zip(*_beside(found["curve"], found["tcp"]), strict=True)]
+    print(f"curve beside tcp: leaves/s times {ratios[0].text('.2f')}, CPU times {ratios[1].text('.2f')}")
+    figures["curve_beside_tcp"] = round(ratios[0].median, 3)
+    figures["curve_cpu_beside_tcp"] = round(ratios[1].median, 3)
     return figures
+
+
+def _beside(turns: list[tuple[float, float]], others: list[tuple[float, float]]) -> list[list[float]]:
+    """Quotients of figures measured one after the other."""
+    return [[a / b for a, b in zip(*pair, strict=True)] for pair in zip(turns, others, strict=True)]
 
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as server_runner:
-        server_runner.run(serve(sys.argv[1]))
+        server_runner.run(serve(sys.argv[1], locked="locked" in sys.argv[2:]))
