@@ -16,8 +16,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [
@@ -25,11 +26,11 @@ sys.path[:0] = [
     *(str(HERE.parent / part) for part in ("server", "client", "protocol", "hostile", ".")),
 ]
 
+import seeds  # noqa: E402
 from rows import PAGE, Result, note, page_with, table  # noqa: E402
 
 LOT = 20
 """Seeds that one process does before it tells."""
-GAMES_OF_A_RUN = 500
 
 
 class Broken(Exception):
@@ -39,16 +40,16 @@ class Broken(Exception):
 def simulate(options: argparse.Namespace) -> str:
     """Runs of the whole system from seeds."""
     if options.seed is not None:
-        outcome = _simulate_one(options.seed)
+        outcome = seeds.with_blows(options.seed)
         print("\n".join([*outcome.blows, *outcome.faults, str(outcome)]))
-        seeds, outcomes = 1, [outcome]
+        number, outcomes = 1, [outcome]
     else:
-        seeds = options.seeds
-        outcomes = list(_in_processes(_simulate_one, range(seeds)))
+        number = options.seeds
+        outcomes = list(_in_processes(options.processes, seeds.with_blows, range(number)))
     blows = Counter(blow.split()[1] for outcome in outcomes for blow in outcome.blows)
     _raise_broken(outcomes)
     return (
-        f"{seeds} seeds, {sum(one.games for one in outcomes)} games, "
+        f"{number} seeds, {sum(one.games for one in outcomes)} games, "
         f"{sum(one.leaves for one in outcomes)} leaves, "
         f"{sum(one.messages for one in outcomes)} messages, "
         f"{sum(one.seconds for one in outcomes) / 3600:.1f} h of virtual "
@@ -58,26 +59,9 @@ def simulate(options: argparse.Namespace) -> str:
     )
 
 
-def _simulate_one(seed: int):  # type: ignore[no-untyped-def]
-    from simulation import simulate as run
-
-    return run(seed)
-
-
-def _lossy_run(seed: int):  # type: ignore[no-untyped-def]
-    from simulation import Plan
-    from simulation import simulate as run
-    from virtual_net import Weather
-
-    weather = Weather(latency=0.2, lost=0.05, repeated=0.05)
-    return run(
-        seed, Plan(10, GAMES_OF_A_RUN, asks=0, seconds=300.0, game_seconds=4.0, blows=0, weather=weather)
-    )
-
-
 def games(options: argparse.Namespace) -> str:
     """Fake games where 5 % of all messages are lost and 5 % come twice."""
-    outcomes = list(_in_processes(_lossy_run, range(-(-options.games // GAMES_OF_A_RUN))))
+    outcomes = list(_in_processes(options.processes, seeds.lossy, range(-(-options.games // seeds.GAMES))))
     _raise_broken(outcomes)
     answers: Counter[str] = Counter()
     for outcome in outcomes:
@@ -90,15 +74,15 @@ def games(options: argparse.Namespace) -> str:
     )
 
 
-def _raise_broken(outcomes: Iterable[object]) -> None:
-    broken = [f"seed {one.seed}: {'; '.join(one.faults)}" for one in outcomes if one.faults]  # type: ignore[attr-defined]
+def _raise_broken(outcomes: Iterable[Any]) -> None:
+    broken = [f"seed {one.seed}: {'; '.join(one.faults)}" for one in outcomes if one.faults]
     if broken:
         raise Broken("\n".join([f"{len(broken)} seeds failed", *broken[:20]]))
 
 
-def _in_processes(work: Callable[[int], object], seeds: Iterable[int]) -> Iterable[object]:
-    with multiprocessing.get_context("spawn").Pool(min(4, os.cpu_count() or 1)) as pool:
-        yield from pool.imap(work, seeds, chunksize=LOT if len(list(seeds)) > 4 * LOT else 1)
+def _in_processes(processes: int, work: Callable[[int], Any], numbers: range) -> Iterator[Any]:
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        yield from pool.imap(work, numbers, chunksize=LOT if len(numbers) > 4 * LOT else 1)
 
 
 def crash(options: argparse.Namespace) -> str:
@@ -217,6 +201,9 @@ def _note(options: argparse.Namespace, name: str, figure: str) -> None:
 def main() -> int:
     """0 when every promise held."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument(
+        "--processes", type=int, default=os.cpu_count() or 1, help="of the simulation (default: one a core)"
+    )
     parser.add_argument("--note", action="store_true", help="keep the figures, for docs/faults.md")
     commands = parser.add_subparsers(dest="command", required=True)
     works = (simulate, games, crash, power, fuzz, proxy, crowd, soak, page, everything)

@@ -80,8 +80,8 @@ class Report:
         )
 
 
-def fuzz(target: Target, executions: int, seed: int) -> Report:
-    """Try a decoder so often. A failure names the input in full; the first ten are kept."""
+def fuzz(target: Target, executions: int, seed: int, most_failures: int = 10) -> Report:
+    """Try a decoder so often, or until so many failures. Each names its input."""
     report = Report(target.name)
     make = target.make(random.Random(f"{target.name} {seed}"))
     begun = time.process_time()
@@ -109,7 +109,7 @@ def fuzz(target: Target, executions: int, seed: int) -> Report:
         if took > LONGEST:
             report.failures.append(f"{took:.1f} s for {data[:2000].hex()}")
         report.executions += 1
-        if len(report.failures) >= 10:
+        if len(report.failures) >= most_failures:
             break
     report.seconds = time.process_time() - begun
     return report

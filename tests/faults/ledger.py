@@ -3,7 +3,6 @@ the rejected?"""
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from client.spool import KEPT, REJECTED, SUFFIX
 from protocol.messages import GameAck
+from store.sqlite import connect
 
 Game = tuple[bytes, bytes]
 """Uid and sha256: two games may come under one uid."""
@@ -75,7 +75,7 @@ class OnDisk:
         stored: list[Game] = []
         refused: set[Game] = set()
         if database.exists():
-            with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+            with closing(connect(database, read_only=True)) as connection:
                 tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
                 if "games" in tables:  # not where it was killed before the first transaction
                     stored = list(connection.execute("SELECT uid, sha256 FROM games"))

@@ -21,8 +21,10 @@ from target import HOST, Target, free_base_port
 from tcp_proxy import Proxy
 
 from client.spool import REJECTED, SUFFIX
+from runtime.runs import is_locked
 
-POLL = 0.2
+PORTS = 3
+"""That azserver may use, from its base port on."""
 
 
 class ProxyThread:
@@ -68,7 +70,10 @@ class Proxied(Target):
 
     def __init__(self, folder: Path, seed: int = 1) -> None:
         super().__init__(folder, clients=1)
-        self.proxy = ProxyThread(free_base_port(), self.port, seed)
+        base = self.port
+        while abs(base - self.port) < PORTS:
+            base = free_base_port()
+        self.proxy = ProxyThread(base, self.port, seed)
 
     def stop(self) -> None:
         super().stop()
@@ -121,6 +126,8 @@ class Proxied(Target):
         process = self._processes["client.main"]
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        locks = list((self.folder / "spool").glob("*/worker-*/owner.lock"))
+        self.wait(lambda: not any(map(is_locked, locks)), "the worker's end")
         return self.spooled()
 
     def start_client(self) -> None:

@@ -87,14 +87,14 @@ ROWS: tuple[Row, ...] = (
         "wall clocks are not moved; only times of day shown to people depend on them"),
     Row(20, "1,000 clients at once, and again after a kill of azserver", "1,000 real connections from four processes",
         "P5", f"`{FAULTS} crowd`", ("crowd",), "24 hours of churn: `make soak MINUTES=120` does less of it"),
-    Row(21, "late news of weights", "lost announcements", "P6", tests("runtime/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again")),
+    Row(21, "late news of weights", "an announcement that a player could not be sent", "P6", tests("server/test_front_bulk.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later")),
     Row(22, "weights damaged on their way or on disk", "any losses; flipped bytes", "P6", tests(
-        "trainer/test_publishing.py::test_any_losses_end_in_the_same_bytes", "server/test_weights_upload.py::test_bytes_with_another_hash_are_thrown_away")),
+        "trainer/test_publishing.py::test_any_losses_end_in_the_same_bytes", "runtime/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again", "server/test_weights_upload.py::test_bytes_with_another_hash_are_thrown_away")),
     Row(23, "a process that stands still", "SIGSTOP of an evaluator", "", tests(
         "server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again")),
     Row(24, "a request that kills evaluators", "rows that end two evaluators are refused", "P4", tests(
         "server/test_leaf_queue.py::test_a_request_that_kills_two_devices_is_refused_as_poison_and_its_neighbour_is_not")),
-    Row(25, "a store that others lock", "a foreign write lock", "P1", tests("store/test_store.py::test_full_disk_sends_games_back")),
+    Row(25, "a store that others lock", "a foreign write lock", "P1", tests("store/test_store.py::test_a_foreign_write_lock_sends_games_back_until_it_ends")),
     Row(26, "want of memory", "kills of any part, as rows 1 to 3", "P1 P5", SIMULATE, ("simulate",),
         "no cgroup limit is set by these tests"),
     Row(27, "orderly ends", "SIGTERM to all; a killed part comes back while others play", "P1", tests(

@@ -281,6 +281,8 @@ def virtual(world: World) -> Iterator[None]:
         "dealer": dealer_of(world.net),
         "Channel": VirtualChannel,
     }
+    if hasattr(runtime.connection, "HandshakeWatch"):  # nobody asks for keys here
+        connection["HandshakeWatch"] = _NoHandshakes
     try:
         with (
             mock.patch.multiple(runtime.connection, **connection),
@@ -290,6 +292,17 @@ def virtual(world: World) -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
+
+
+class _NoHandshakes:
+    """In place of `runtime.handshakes.HandshakeWatch`, which listens to a real socket."""
+
+    def __init__(self, *_: object) -> None:
+        """Nothing to watch."""
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 def _watch(point: str) -> None:

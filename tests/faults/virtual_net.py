@@ -246,6 +246,9 @@ class VirtualDoor:
         link = self._links.get(peer)
         return "" if link is None else link.process.name
 
+    def owner(self, _peer: bytes) -> None:
+        """Nobody has a key."""
+
     def admit(self, peer: bytes) -> None:
         """Nobody is turned away here."""
 

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -28,6 +29,7 @@ from store.sqlite import (
     Reject,
     Store,
     cache_kib,
+    connect,
 )
 
 
@@ -130,6 +132,16 @@ def test_full_disk_sends_games_back(store: Store, caplog: pytest.LogCaptureFixtu
     store._connection.execute("PRAGMA max_page_count=1000000")
     assert store.commit([entry(2), big]) == [STORED, STORED]
     assert store.totals.positions == 20
+
+
+def test_a_foreign_write_lock_sends_games_back_until_it_ends(store: Store, tmp_path: Path) -> None:
+    """As a forgotten `sqlite3` shell may hold it."""
+    store._connection.set_busy_timeout(1)
+    with closing(connect(tmp_path / "games.db", read_only=False)) as shell:
+        shell.execute("BEGIN IMMEDIATE")
+        assert store.commit([entry(1)]) == [RETRY]
+        shell.execute("ROLLBACK")
+    assert store.commit([entry(1)]) == [STORED]
 
 
 def test_damage_while_running_ends_the_trainer(store: Store, tmp_path: Path) -> None:
