@@ -195,7 +195,8 @@ def _run(work: Callable[[argparse.Namespace], str], options: argparse.Namespace)
 def _note(options: argparse.Namespace, name: str, figure: str) -> None:
     if options.note:
         command = f"python -m tests.faults {' '.join(sys.argv[1:])}".replace(" --note", "")
-        note(name, Result(figure, command, time.strftime("%Y-%m-%d", time.gmtime())))
+        machine = f"load average {os.getloadavg()[1]:.0f} on {os.cpu_count()} cores"
+        note(name, Result(f"{figure} ({machine})", command, time.strftime("%Y-%m-%d", time.gmtime())))
 
 
 def main() -> int:
