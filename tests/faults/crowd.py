@@ -62,8 +62,10 @@ class Crowd:
         sizes = [min(share, clients - first) for first in range(0, clients, share)]
         command = [sys.executable, str(ROOT / "tests/faults/crowd_members.py"), str(port)]
         self.processes = [
-            subprocess.Popen([*command, str(size)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-            for size in sizes
+            subprocess.Popen(
+                [*command, str(size), str(number * share)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            )
+            for number, size in enumerate(sizes)
         ]
         for number, process in enumerate(self.processes):
             threading.Thread(target=self._read, args=(number, process), daemon=True).start()

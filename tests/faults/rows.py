@@ -85,7 +85,7 @@ ROWS: tuple[Row, ...] = (
     Row(18, "keys", "", "", "", missing="see security.md"),
     Row(19, "clock jumps", "every part runs under a virtual clock of its own in the simulation", "P1", SIMULATE, ("simulate",),
         "wall clocks are not moved; only times of day shown to people depend on them"),
-    Row(20, "1,000 clients at once, and again after a kill of azserver", "1,000 real connections from four processes",
+    Row(20, "1,000 clients at once, and again after a kill of azserver", "1,000 real connections from four processes and 20 addresses",
         "P5", f"`{FAULTS} crowd`", ("crowd",), "30 s was missed on a machine with many other busy processes (figure); a quiet one was not to be had. 24 hours of "
         "churn: `make soak MINUTES=120` does less of it"),
     Row(21, "late news of weights", "an announcement that a player could not be sent", "P6", tests("server/test_front_bulk.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later")),
