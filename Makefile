@@ -73,7 +73,8 @@ ablation-%: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m bench $(BENCH)
 
-# What attacks over the network cost honest clients, printed as a table. `make hostile ARGS="--seconds 20 rows_of_nan"`
+# What attacks over the network cost honest clients, printed as a table after about 20 minutes.
+# `make hostile ARGS="--minutes 5 rows_of_nan"`
 hostile: $(INSTALLED)
 	$(BIN)/python -m tests.hostile $(ARGS)
 
@@ -103,7 +104,7 @@ help:
 	@echo "make bench    benchmarks (BENCH=all|rules|search|transport|inference|loop|pages|ingest|sampler|memory)"
 	@echo "make learn-NAME  proof that it learns: tic-tac-toe, connect-four, kqk, krk, chess, student, or any game, such as dots-and-boxes (ARGS='--seeds 1 --minutes 5')"
 	@echo "make ablation-NAME  settings compared at equal wall clock: connect-four, krk"
-	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--turns 5')"
+	@echo "make hostile  attacks on a real azserver: does it survive, what do they cost (ARGS='--minutes 5 chosen_names')"
 	@echo "make faults   the fault plan: simulation, crash points, power loss, fuzzing, bad networks, a crowd (ARGS='--seeds 1000')"
 	@echo "make soak     memory over hours of churn and kills (MINUTES=120)"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then figures"

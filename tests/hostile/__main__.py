@@ -1,6 +1,7 @@
-"""`python -m tests.hostile [ATTACK ...]`: each attack against a real azserver under load, and what it costs.
+"""Attack a real azserver under load, one attack after the other, and print what each costs honest clients.
 
-Bounded: each attack gets `--turns` turns of `--seconds`, and is cut between them. Loopback only.
+Everything stays on this machine. Each attack has turns of `--seconds`, and its connections are cut after each
+turn. Fewer attacks in the same minutes have more turns, and so narrower intervals.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from attacks import ATTACKS, Attack, nothing  # noqa: E402
-from measure import Result, measured, middle  # noqa: E402
+from measure import Result, measured, middle, turns_within  # noqa: E402
 from target import Target  # noqa: E402
 
 HEAD = (
-    f"{'attack':22} {'item':>4} | {'quiet':>7} {'control':>7} {'attacked':>8} {'dearer':>19} {'lost':>20} "
-    f"{'in all':>20} | "
+    f"{'attack':22} {'item':>4} | {'quiet':>7} {'control':>7} {'attacked':>8} {'taken':>19} {'dearer':>19} "
+    f"{'lost':>20} {'in all':>20} | "
     f"{'attacker: cores':>15} {'control':>7} {'conn/s':>6} {'msg/s':>6} {'MB/s':>6} | {'front cores':>11} "
     f"{'trainer cores':>13} | {'wait s':>6} | {'MB before':>9} {'peak':>4} {'after':>5} | verdict"
 )
@@ -36,7 +37,8 @@ def line(result: Result) -> str:
     cores = [middle(turns, part) for part in ("server", "trainer") for turns in (quiet, attacked)]
     return (
         f"{result.attack:22} {result.item or '':>4} | {rates[0]:>7.0f} {rates[1]:>7.0f} {rates[2]:>8.0f} "
-        f"{result.dearer.text():>19} {result.lost.text():>20} {result.lost_in_all.text():>20} | "
+        f"{result.taken.text():>19} {result.dearer.text():>19} {result.lost.text():>20} "
+        f"{result.lost_in_all.text():>20} | "
         f"{sent[0]:>15.2f} {burnt:>7.2f} {sent[1]:>6.0f} {sent[2]:>6.0f} "
         f"{sent[3] / 1e6:>6.1f} | {cores[0]:>5.2f} {cores[1]:>5.2f} {cores[2]:>7.2f} {cores[3]:>5.2f} | "
         f"{result.longest_wait:>6.2f} | {result.before.now:>9.0f} {result.peak:>4.0f} "
@@ -50,9 +52,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"of {', '.join(by_name)}; all if none")
     parser.add_argument(
-        "--turns", type=int, default=12, help="with the attack, and as many without (default 12)"
+        "--minutes", type=float, default=20.0, help="of all attacks together, about (default 20)"
     )
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each turn (default 2)")
+    parser.add_argument(
+        "--turns", type=int, default=0, help="with each attack (default: as many as --minutes has room for)"
+    )
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each turn (default 1)")
     parser.add_argument("--game", default="connect_four", choices=("connect_four", "tic_tac_toe"))
     options = parser.parse_args()
     unknown = set(options.attacks) - set(by_name)
@@ -60,13 +65,16 @@ def main() -> int:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started is ended then too
     chosen = [by_name[name] for name in options.attacks or by_name]
+    turns = options.turns or turns_within(60 * options.minutes / len(chosen), options.seconds)
     print(
-        "quiet, control, attacked: evaluations a second of azserver's worker and an azclient, medians. "
-        "The control uses as much of the machine's cores as the attacker and sends nothing. Dearer: by how "
-        "much fewer evaluations there are for a second of processor time of azserver and azclient than "
-        "in the control's turn; lost: how much fewer there are in all, so with the machine's own changes; "
-        "in all: against quiet. Medians of the shares of neighbouring turns, and where the median lies with "
-        "95 % certainty. Pairs are quiet and attacked. MB are of the front"
+        f"{turns} turns of {options.seconds:g} s with each attack. quiet, control, attacked: evaluations a "
+        "second of azserver's worker and an azclient, medians. The control uses as much of the machine's "
+        "cores as the attacker and sends nothing; the next three columns compare the attack with it. "
+        "taken: cores that the front used more, as a share of the machine's. dearer: how many fewer "
+        "evaluations there were for each second of processor time of azserver and azclient. lost: how many "
+        "fewer there were for each second; this changes with whatever else the machine does. in all: lost, "
+        "compared with quiet turns. Each is the median of pairs of neighbouring turns, and in brackets where "
+        "it lies with 95 % certainty. Two figures side by side are quiet and attacked. MB: of the front"
     )
     print(HEAD, flush=True)
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, ExitStack() as stack:
@@ -78,7 +86,7 @@ def main() -> int:
                 place = Path(folder) / str(number)
                 place.mkdir()
                 target = stack.enter_context(Target(place, game=options.game))
-            results.append(measured(target, attack, options.turns, options.seconds))
+            results.append(measured(target, attack, turns, options.seconds))
             print(line(results[-1]), flush=True)
     return int(any(result.trouble for result in results))
 

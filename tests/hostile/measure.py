@@ -5,6 +5,7 @@ burns as much processor time as the attacker did and sends nothing. Also the lon
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from contextlib import suppress
@@ -23,6 +24,7 @@ SETTLE = 5.0
 """Seconds after the last turn until memory is read."""
 ASK_EVERY = 0.02
 """Seconds between an answer and the next question of `Waiting`."""
+CORES = os.cpu_count() or 1
 BURNT = bytes(16 * 1024)
 """Hashed by the control again and again. Small, so that it drives nothing out of the others' caches."""
 PAUSE = 0.01
@@ -52,11 +54,15 @@ class Lost(NamedTuple):
         The interval is that of order statistics, which supposes nothing about how the shares are spread
         (Conover, Practical Nonparametric Statistics, 3.2). NaN without pairs.
         """
-        shares = sorted(1 - one / other for one, other in zip(attacked, without, strict=True))
+        return Lost.among([1 - one / other for one, other in zip(attacked, without, strict=True)])
+
+    @staticmethod
+    def among(shares: list[float]) -> Lost:
+        """Their median and its interval."""
         if not shares:
             return Lost(nan, nan, nan)
         cut = _unlikely(len(shares))
-        return Lost(median(shares), shares[cut], shares[-1 - cut])
+        return Lost(median(shares), sorted(shares)[cut], sorted(shares)[-1 - cut])
 
     def text(self) -> str:
         return f"{100 * self.median:.1f}% ({100 * self.least:.1f} to {100 * self.most:.1f})"
@@ -105,6 +111,13 @@ class Result:
         """Likewise of the evaluations for a second of processor time of azserver and azclient together: what
         the attack makes them do, whatever share of the machine they had just then."""
         return Lost.of(_by_processor(self.attacked), _by_processor(self.control))
+
+    @property
+    def taken(self) -> Lost:
+        """Share of all cores that the front used more than in the control turn beside: what the attack makes
+        it do. Much steadier than evaluations."""
+        pairs = zip(self.attacked, self.control, strict=True)
+        return Lost.among([(one["server"] - other["server"]) / CORES for one, other in pairs])
 
     @property
     def lost_in_all(self) -> Lost:
@@ -207,6 +220,11 @@ class Waiting(threading.Thread):
         longest = self.longest
         self._over.set()
         return longest
+
+
+def turns_within(seconds: float, turn: float) -> int:
+    """Turns of `turn` seconds with one attack that `seconds` have room for, at least 4."""
+    return max(4, int((seconds - SETTLE - turn) / (3 * turn + REST)))
 
 
 def measured(target: Target, attack: Attack, turns: int, seconds: float) -> Result:
