@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
@@ -219,6 +219,7 @@ class SessionTable:
         self._limit = limit
         self._sessions: OrderedDict[Hashable, Session] = OrderedDict()
         """Least recently heard first."""
+        self._roles: Counter[str] = Counter()
         self._replaced: list[Session] = []
 
     def join(self, peer: Hashable, hello: Hello, now: float, owner: str = "") -> Welcome | Goodbye:
@@ -233,7 +234,8 @@ class SessionTable:
             return self._welcome(present, now)
         if present is not None:
             present.ended = "it said hello anew"
-            self._replaced.append(self._sessions.pop(peer))
+            self._remove(present)
+            self._replaced.append(present)
         if len(self._sessions) >= self._limit:
             return Goodbye(Code.BUSY, f"the server has {self._limit} sessions, its limit", HELLO_LONGEST)
         number = self._rng.getrandbits(62)
@@ -241,6 +243,7 @@ class SessionTable:
         answer = self._welcome(session, now)
         if isinstance(answer, Welcome):
             self._sessions[peer] = session
+            self._roles[session.role] += 1
         return answer
 
     def touch(self, peer: Hashable, now: float) -> Session | None:
@@ -253,7 +256,10 @@ class SessionTable:
 
     def leave(self, peer: Hashable) -> Session | None:
         """`peer` said BYE, or cannot be reached any more."""
-        return self._sessions.pop(peer, None)
+        session = self._sessions.get(peer)
+        if session is not None:
+            self._remove(session)
+        return session
 
     def expire(self, now: float) -> list[Session]:
         """Sessions that ended since the last call: lease over, or replaced by a new HELLO."""
@@ -263,20 +269,26 @@ class SessionTable:
             if now < oldest.heard_at + self._lease:
                 break
             oldest.ended = f"nothing heard from it for {now - oldest.heard_at:.0f} s"
-            ended.append(self._sessions.pop(oldest.peer))
+            self._remove(oldest)
+            ended.append(oldest)
         return ended
 
     def get(self, peer: Hashable) -> Session | None:
         return self._sessions.get(peer)
 
-    def with_role(self, role: str) -> list[Session]:
-        return [session for session in self._sessions.values() if session.role == role]
+    def count(self, role: str) -> int:
+        """How many sessions have this role. Asked for with each STATUS, so it is kept and not looked up."""
+        return self._roles[role]
 
     def all(self) -> list[Session]:
         return list(self._sessions.values())
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def _remove(self, session: Session) -> None:
+        del self._sessions[session.peer]
+        self._roles[session.role] -= 1
 
 
 def version_refusal(protocol: int, role: str) -> Goodbye | None:

@@ -24,7 +24,16 @@ from runtime.door_lock import DoorLock
 from runtime.holdings import Holdings
 from runtime.listening import LOCAL, Listener
 from runtime.logs import Repeated
-from runtime.pacing import AddressPaces, Pace
+from runtime.pacing import (
+    CONNECTION_PRICE,
+    CRUMB_PRICE,
+    LONGEST_GREETING,
+    LONGEST_PAUSE,
+    PRICED_BYTES,
+    AddressPaces,
+    end_of_pause,
+    pause_of,
+)
 from runtime.strangers import Strangers
 
 log = logging.getLogger(__name__)
@@ -34,15 +43,6 @@ READ_SIZE = 128 * 1024
 TURN = 64
 """Messages of one connection handled before the others get their turn."""
 TICK_SECONDS = 1.0
-LONGEST_PAUSE = 5.0
-"""Seconds that a peer is not read because of what it, or others at its address, said. Who would have to wait
-longer for its own talk alone is cut, and a connection from an address that would have to is not taken."""
-CONNECTION_PRICE = 4.0
-"""Messages without work that a connection counts for: to take it, greet it and end it costs as much. A
-thousand workers behind one address are all there after 20 s."""
-PRICED_BYTES = 64 * 1024
-"""Bytes whose reading costs about as much as one message without work."""
-
 
 OnMessage = Callable[[bytes, list[memoryview]], None]
 OnGone = Callable[[bytes, str], None]
@@ -156,7 +156,7 @@ class Door:
             self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
             return
         of_address = self._addresses.take(connection.address, now, price + size / PRICED_BYTES)
-        connection.pause = min(LONGEST_PAUSE, max(wait, of_address))
+        connection.pause = pause_of(max(wait, of_address))
 
     def send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> bool:
         """Hand a message over; False if the peer is gone or does not read. Never waits.
@@ -209,11 +209,11 @@ class Door:
         False: it is turned away.
         """
         now = self._clock()
-        if self._addresses.wait(address, now) > LONGEST_PAUSE:
+        if self._addresses.wait(address, now) > LONGEST_GREETING:
             self._turn_away(sock, address)
             return False
         lock = None if address == LOCAL else self._lock
-        pause = self._addresses.take(address, now, lock.price if lock else CONNECTION_PRICE)
+        pause = pause_of(self._addresses.take(address, now, lock.price if lock else CONNECTION_PRICE))
         if len(self._connections) >= self._limits.connections:
             leaving = self._strangers.next_to_go()
             if leaving is None:
@@ -221,14 +221,13 @@ class Door:
                 return False
             self._cut_soon(leaving, f"there are {self._limits.connections} connections")
         peer = next(self._numbers).to_bytes(8, "big")
-        talk = Pace(self._limits.talk, now)
-        limits = self._limits.incoming
-        incoming = lock.incoming(limits) if lock else Incoming(limits)
-        connection = DoorConnection(sock, peer, address, incoming, talk, now)
+        limits = self._limits
+        incoming = lock.incoming(limits.incoming) if lock else Incoming(limits.incoming)
+        connection = DoorConnection(sock, peer, address, incoming, limits, now)
         self._connections[peer] = connection
         self._add_stranger(connection)
         if pause:
-            self._in_loop.call_later(pause, self._begin, connection)
+            self._in_loop.call_at(end_of_pause(self._in_loop.time(), pause), self._begin, connection)
         else:
             self._begin(connection)
         return True
@@ -243,9 +242,14 @@ class Door:
         """Greet it, and read what it says from now on."""
         if connection.broken:
             return
+        if connection.has_hung_up():
+            self._drop(connection, "")
+            return
         connection.heard = connection.began = self._clock()
         self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         self._send(connection, [connection.incoming.opening])
+        if not connection.broken:
+            self._on_readable(connection)  # its greeting is there as a rule: that saves a turn of the loop
 
     def _on_readable(self, connection: DoorConnection) -> None:
         try:
@@ -259,19 +263,13 @@ class Door:
             self._drop(connection, "")
             return
         connection.heard = self._clock()
-        if not connection.incoming.joined:
-            connection.pause = self._price(connection, len(data))
-        self._read(connection, connection.incoming.feed(data))
+        self._read(connection, connection.incoming.feed(data), len(data))
 
-    def _price(self, connection: DoorConnection, size: int) -> float:
-        """Bytes that bring no work. Seconds until more is read."""
-        wait = self._addresses.take(connection.address, self._clock(), size / PRICED_BYTES)
-        return min(LONGEST_PAUSE, wait)
+    def _read(self, connection: DoorConnection, messages: Iterator[list[memoryview]], size: int = 0) -> None:
+        """Hand over up to `TURN` messages; the others come in the next turn of the loop, or after a pause.
 
-    def _read(
-        self, connection: DoorConnection, messages: Iterator[list[memoryview]], *, again: bool = False
-    ) -> None:
-        """Hand over up to `TURN` messages; the others come in the next turn of the loop, or after a pause."""
+        `size`: bytes that were read; 0: nothing was, these are messages read before.
+        """
         handled = 0
         try:
             for message in messages:
@@ -289,22 +287,31 @@ class Door:
         except NotNow:
             self._cut(connection, "nobody new is let in while the allowed keys cannot be read")
             return
+        if price := connection.price_of_reading(size, handled):
+            wait = pause_of(self._addresses.take(connection.address, connection.heard, price))
+            connection.pause = max(connection.pause, wait if price >= CRUMB_PRICE else 0.0)
         if handled == TURN or connection.pause:
-            self._in_loop.remove_reader(connection.fd)
-            self._in_loop.call_later(connection.pause, self._read_on, connection, messages)
-            connection.pause = 0.0
+            self._stop_reading(connection, messages)
             return
-        if again:
+        if not size:
             self._in_loop.add_reader(connection.fd, self._on_readable, connection)
         if connection.incoming.replies:
             self._pong(connection)
         if connection.is_held or connection.incoming.held or connection.unsent_size:
             self._account(connection, progress=handled > 0)
 
+    def _stop_reading(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
+        """For a turn of the loop, or for a pause."""
+        loop, pause = self._in_loop, connection.pause
+        connection.pause = 0.0
+        loop.remove_reader(connection.fd)
+        at = end_of_pause(loop.time(), pause) if pause else 0.0
+        loop.call_at(at, self._read_on, connection, messages)
+
     def _read_on(self, connection: DoorConnection, messages: Iterator[list[memoryview]]) -> None:
         if not connection.broken:
             connection.heard = self._clock()  # it is not silent: we did not listen
-            self._read(connection, messages, again=True)
+            self._read(connection, messages)
 
     def _pong(self, connection: DoorConnection) -> None:
         """Answer its handshake and its PINGs, unless it does not read."""
@@ -356,7 +363,8 @@ class Door:
 
     def _say_cut(self, connection: DoorConnection, reason: str) -> None:
         self.cut += 1
-        self._price(connection, connection.incoming.held)
+        held = connection.incoming.held / PRICED_BYTES
+        self._addresses.take(connection.address, self._clock(), held)
         text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
         self._warn.warning("cut", text, self._clock())
 
@@ -380,7 +388,8 @@ class Door:
         self._strangers.remove(connection.peer)
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(connection.fd)
-            self._loop.remove_writer(connection.fd)
+            if connection.unsent:
+                self._loop.remove_writer(connection.fd)
         connection.sock.close()
 
     @property

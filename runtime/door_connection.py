@@ -10,9 +10,12 @@ from enum import Enum
 
 from protocol.curve_incoming import CurveIncoming
 from protocol.zmtp import Incoming
+from runtime.door_limits import DoorLimits
 from runtime.listening import LOCAL
-from runtime.pacing import Pace
+from runtime.pacing import CRUMB, CRUMB_PRICE, PRICED_BYTES, Pace
 
+TCP_INFO, ESTABLISHED = socket.TCP_INFO, 1
+"""The first byte of TCP_INFO is the connection's state, as in Linux's `tcp_states.h`."""
 PARTS_AT_ONCE = 64
 """Buffers handed to one `sendmsg`."""
 
@@ -34,7 +37,7 @@ class DoorConnection:
         peer: bytes,
         address: str,
         incoming: Incoming | CurveIncoming,
-        talk: Pace,
+        limits: DoorLimits,
         now: float,
     ) -> None:
         sock.setblocking(False)
@@ -46,7 +49,8 @@ class DoorConnection:
         self.unsent: deque[memoryview] = deque()
         self.unsent_size = 0
         self.heard = self.pinged = self.began = now
-        self.talk = talk
+        self.talk = Pace(limits.talk, now)
+        self.crumbs = Pace(limits.crumbs, now)
         self.pause = 0.0
         """Seconds until more of it is read; set while one of its messages is handled."""
         self.is_held = False
@@ -58,6 +62,21 @@ class DoorConnection:
     def is_local(self) -> bool:
         """Whether it came over a local socket, which only this user's processes can reach."""
         return self.address == LOCAL
+
+    def has_hung_up(self) -> bool:
+        """Whether its peer has ended the connection, which is known before it is read. One that waited for
+        its greeting need not be greeted then, nor is what it said before of any use to it. A local one
+        never waits."""
+        return not self.is_local and self.sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 1)[0] != ESTABLISHED
+
+    def price_of_reading(self, size: int, messages: int) -> float:
+        """What it costs that `size` bytes were read which completed so many messages: bytes before a session,
+        and a crumb beyond those that are free. In messages without work."""
+        if not size or self.is_local:
+            return 0.0
+        price = 0.0 if self.incoming.joined else size / PRICED_BYTES
+        is_crumb = not messages and (size < CRUMB or not self.incoming.joined)
+        return price + (CRUMB_PRICE if is_crumb and self.crumbs.take(self.heard) > 0.0 else 0.0)
 
     def write(self, parts: Sequence[bytes | memoryview]) -> int:
         """Send what the kernel takes of these buffers; bytes taken. Raises OSError."""

@@ -27,10 +27,14 @@ class DoorLimits:
     """Connections without a session."""
     stranger_patience: float = 60.0
     """Seconds that one may have none: longer than the waits between two HELLOs."""
-    talk: PaceLimits = PaceLimits(rate=100.0, burst=200.0)
+    talk: PaceLimits = PaceLimits(rate=100.0, burst=60.0)
     """Messages of one connection that bring no work (`Door.charge`)."""
-    talk_of_address: PaceLimits = PaceLimits(rate=200.0, burst=1000.0)
-    """The same of all connections from one address, and the connections themselves."""
+    talk_of_address: PaceLimits = PaceLimits(rate=240.0, burst=60.0)
+    """The same of all connections from one address, and the connections themselves. A thousand workers behind
+    one address are all there after 20 s; after 29 s where they show keys."""
+    crumbs: PaceLimits = PaceLimits(rate=1.0, burst=10.0)
+    """Crumbs of one connection (`runtime.pacing.CRUMB`) that count for nothing: those of its handshake, and
+    the PINGs of an honest peer, so that these never wait."""
     handshake_patience: float = 10.0
     """Seconds that a peer has for greeting and handshake."""
     ping_after: float = 5.0

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,9 +25,11 @@ BACKLOG = 1024
 """Connections that wait to be accepted; the kernel may allow fewer."""
 ACCEPTS = 64
 """Connections accepted in one turn of the loop."""
-CROWD_PAUSE = 0.1
-"""Seconds without accepting after a turn in which all of `ACCEPTS` connections were turned away. Who floods a
-port then waits in the kernel and costs the others nothing. Behind a full backlog that is some two seconds."""
+CROWD = 64
+"""Connections turned away, one by one or at once, after which none is accepted for `CROWD_PAUSE`."""
+CROWD_PAUSE = 0.2
+"""Seconds. Who floods a port then waits in the kernel and costs the others nothing: at most 320 connections a
+second are turned away. Behind a full backlog a newcomer waits for some three seconds."""
 ACCEPT_PAUSE = 0.2
 """Seconds without accepting after the system had no descriptor or memory for a connection."""
 LOCAL = ""
@@ -41,6 +44,8 @@ class Listener:
         self._sockets = listen(endpoints)
         self._clock = clock
         self._warn = Repeated(log)
+        self._turned_away: Counter[socket.socket] = Counter()
+        """Since the last pause, by listening socket."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(
@@ -59,7 +64,6 @@ class Listener:
         self._sockets, self._loop = [], None
 
     def _accept(self, listening: socket.socket) -> None:
-        some_stay = False
         for _ in range(ACCEPTS):
             try:
                 sock, address = listening.accept()
@@ -70,9 +74,13 @@ class Listener:
                 self._warn.warning("accept", text, self._clock())
                 self._pause(listening, ACCEPT_PAUSE)
                 return
-            some_stay |= self._on_connection(sock, address[0] if isinstance(address, tuple) else LOCAL)
-        if not some_stay:
-            self._pause(listening, CROWD_PAUSE)
+            if self._on_connection(sock, address[0] if isinstance(address, tuple) else LOCAL):
+                continue
+            self._turned_away[listening] += 1
+            if self._turned_away[listening] >= CROWD:
+                self._turned_away[listening] = 0
+                self._pause(listening, CROWD_PAUSE)
+                return
 
     def _pause(self, listening: socket.socket, seconds: float) -> None:
         """Those that wait in the backlog stay there."""

@@ -161,6 +161,21 @@ def on_one_line(text: str) -> str:
     )
 
 
+class Sparing:
+    """Says what peers can trigger up to `LINES` times in `WINDOW`, as `RepeatFilter` would, but decides
+    before a record is made, so that a line that is not written costs next to nothing."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._allowance = Allowance()
+
+    def info(self, now: float, text: str, *values: object) -> None:
+        """`text`, which tells the kind of line, with its values put in (`%s`)."""
+        unsaid = self._allowance.admit(text, now)
+        if unsaid is not None:
+            self._log.info(text, *values, extra={COUNTED: True, "unsaid": unsaid})
+
+
 class Repeated:
     """Says a message that may come thousands of times a minute only now and then, with its count."""
 

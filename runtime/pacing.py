@@ -6,9 +6,29 @@ counted here, as credits and windows bound them. Pure.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 MEGABYTE = 1024 * 1024
+CONNECTION_PRICE = 4.0
+"""Messages without work that a connection counts for: to take it, greet it and end it costs as much."""
+PRICED_BYTES = 64 * 1024
+"""Bytes whose reading costs about as much as one message without work."""
+CRUMB = 512
+"""Bytes. A reading of less, and any of a peer without a session, is a crumb when it completes no message:
+byte by byte, or with nothing but PINGs, a peer wakes the front as often as it likes."""
+CRUMB_PRICE = 1.0
+"""Messages without work that a crumb counts for. What costs less makes nobody wait: nothing is put off within
+a handshake, of which there is one for the price of a connection."""
+LEAST_PAUSE = 0.1
+"""Seconds. A shorter wait is none, and pauses end at multiples of this: to stop reading and to begin again
+costs more than a message, so there shall be some at a time, of all who wait."""
+LONGEST_PAUSE = 5.0
+"""Seconds that a peer is not read because of what it, or others at its address, said. Who would have to wait
+longer for its own talk alone is cut."""
+LONGEST_GREETING = 2.0
+"""Seconds that a new connection waits for its greeting. One that would have to wait longer is not taken:
+clients give up a handshake after 5 s, and what was spent on it is lost."""
 LONGEST_DEBT = 60.0
 """Seconds in which any debt is paid: nobody is held up for longer by what somebody at its address did."""
 
@@ -33,9 +53,10 @@ class Pace:
 
     def take(self, now: float, tokens: float = 1.0) -> float:
         """So many are used now, whether they are there or not. Seconds until the debt is paid."""
-        self._tokens = max(self._left(now) - tokens, -LONGEST_DEBT * self._limits.rate)
+        rate = self._limits.rate
+        self._tokens = left = max(self._left(now) - tokens, -LONGEST_DEBT * rate)
         self._at = now
-        return self.wait(now)
+        return 0.0 if left >= 0.0 else -left / rate
 
     def wait(self, now: float) -> float:
         """Seconds until the debt is paid, 0 if there is none."""
@@ -77,3 +98,13 @@ class AddressPaces:
         """Forget those that are as good as new."""
         for address in [one for one, pace in self._paces.items() if pace.is_rested(now)]:
             del self._paces[address]
+
+
+def pause_of(wait: float) -> float:
+    """Seconds that a peer is not read which should wait for so long."""
+    return 0.0 if wait < LEAST_PAUSE else min(LONGEST_PAUSE, wait)
+
+
+def end_of_pause(now: float, pause: float) -> float:
+    """When a pause that begins now ends: with those of others."""
+    return math.ceil((now + pause) / LEAST_PAUSE) * LEAST_PAUSE

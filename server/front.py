@@ -191,8 +191,8 @@ class Front:
             "evaluators": len(self.pool.working),
             "queue_rows": queue.queued_rows,
             "sessions": {
-                "workers": len(sessions.with_role("worker")),
-                "clients": len(sessions.with_role("client")),
+                "workers": sessions.count("worker"),
+                "clients": sessions.count("client"),
                 "trainer": int(self.bulk.trainer is not None),
             },
             "keys": self._sessions_by_key(),

@@ -35,7 +35,7 @@ from protocol.messages import (
 from protocol.outline import HELLO, Outline, hello_refusal, outline, tag_of
 from protocol.sessions import Session, SessionTable, hello_first
 from runtime.door import Door
-from runtime.logs import Repeated
+from runtime.logs import Repeated, Sparing
 from server.figures import Figures
 
 log = logging.getLogger(__name__)
@@ -91,6 +91,7 @@ class Port:
         self._version = version
         self._clock = clock
         self._warn = Repeated(log)
+        self._say = Sparing(log)
 
     def start(self) -> None:
         """Let peers in; must be called in the loop's thread."""
@@ -259,7 +260,7 @@ class Port:
         self.door.admit(peer)
         self.send(peer, answer)
         if known is None or known.number != answer.session:
-            log.info("%s has joined the %s port", _who(hello, self._owner(peer)), self._name)
+            self._say.info(now, "%s has joined the %s port", _who(hello, self._owner(peer)), self._name)
 
     def _join(self, peer: bytes, hello: Hello, now: float) -> Welcome | Goodbye:
         if refusal := role_refusal(self.door.owner(peer), hello.role):
@@ -290,11 +291,13 @@ class Port:
 
     def _ended(self, session: Session, reason: str, end: str) -> None:
         """`reason`: for people. `end`: one of `server.figures.ENDS`."""
+        now = self._clock()
         self._figures.disconnects[end] += 1
-        log.info("%s has left the %s port: %s", _who(session.hello, session.owner), self._name, reason)
+        who = _who(session.hello, session.owner)
+        self._say.info(now, "%s has left the %s port: %s", who, self._name, reason)
         if self.sessions.get(session.peer) is None:
             self.door.dismiss(_peer(session))
-        with self._figures.faults.survived(f"{self._name} port, end of a session", self._clock()):
+        with self._figures.faults.survived(f"{self._name} port, end of a session", now):
             self._on_end(session)
 
 

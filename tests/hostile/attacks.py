@@ -6,7 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from attacks_crowd import flood_of_connections, flood_of_hellos, flood_of_questions, thousand_workers
+from attacks_crowd import (
+    flood_of_bytes,
+    flood_of_connections,
+    flood_of_hellos,
+    flood_of_questions,
+    thousand_workers,
+)
 from attacks_headers import nested_headers
 from attacks_identity import chosen_names, imitated_names, impostor
 from attacks_memory import endless_subscriptions, half_handshakes, unfinished_messages, unread_weights
@@ -67,5 +73,6 @@ ATTACKS = (
     Attack(18, flood_of_hellos),
     Attack(0, flood_of_questions),
     Attack(0, flood_of_connections),
+    Attack(0, flood_of_bytes),
     Attack(18, thousand_workers, strokes=1, most=1),
 )

@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgpack
 from foreign_client import PROTOCOL
 from peers import Header, Peer, crowd
-from raw_zmtp import GREETING, SENT, Cut, frame, hello, ready
+from raw_zmtp import GREETING, SENT, Cut, command, frame, hello, ready
 from target import Target
 
 WORKERS = 1000
@@ -18,6 +18,8 @@ QUESTIONS = 2000
 """Of each of four peers in a stroke."""
 CONNECTIONS = 100
 """In a stroke."""
+CRUMBS = 2000
+"""Of each of four peers in a stroke."""
 
 
 def flood_of_hellos(target: Target) -> Iterator[None]:
@@ -64,6 +66,22 @@ def flood_of_connections(target: Target) -> Iterator[None]:
                         one.sendall(words)
                         SENT.messages += 1
                         SENT.bytes += len(words)
+            yield
+            peers.cut()
+
+
+def flood_of_bytes(target: Target) -> Iterator[None]:
+    """Not in the issue. Peers that have joined send a message byte by byte, each in a packet of its own, and
+    PINGs of ZMTP one by one: each wakes the front, and none is a message."""
+    ping, message = command("PING", b"\0\0"), frame(bytes(CRUMBS))
+    with crowd() as peers:
+        while True:
+            some = [peers.peer(target.port + at % 2) for at in range(4)]
+            joined = [peer for peer in some if peer and peer.join("watcher")]
+            for at in range(CRUMBS):
+                for number, peer in enumerate(joined):
+                    with suppress(Cut, TimeoutError):
+                        peer.send_bytes(ping if number > 1 else message[at : at + 1])
             yield
             peers.cut()
 

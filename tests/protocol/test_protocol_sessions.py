@@ -287,12 +287,19 @@ def test_a_full_table_asks_to_come_back() -> None:
     assert isinstance(sessions.join(b"a", HELLO, 0.0), Welcome)
 
 
-def test_sessions_are_found_by_role() -> None:
-    """For the one trainer and for figures."""
+def test_sessions_are_counted_by_role_however_they_end() -> None:
     sessions = table()
-    sessions.join(b"a", HELLO, 0.0)
-    sessions.join((1, b"a"), Hello(PROTOCOL_VERSION, "trainer"), 0.0)
-    assert [session.peer for session in sessions.with_role("trainer")] == [(1, b"a")]
+    trainer = Hello(PROTOCOL_VERSION, "trainer")
+    for peer in (b"a", b"b", b"c"):
+        sessions.join(peer, trainer, 0.0)
+        sessions.join(peer, trainer, 0.0)
+    assert (sessions.count("trainer"), sessions.count("worker")) == (3, 0)
+    sessions.join(b"a", Hello(PROTOCOL_VERSION, "worker"), 1.0)
+    sessions.leave(b"b")
+    sessions.leave(b"b")
+    assert (sessions.count("trainer"), sessions.count("worker")) == (1, 1)
+    sessions.expire(1e9)
+    assert (sessions.count("trainer"), sessions.count("worker")) == (0, 0)
 
 
 @pytest.mark.parametrize(

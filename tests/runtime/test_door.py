@@ -19,7 +19,6 @@ from runtime.door_connection import DoorConnection, Silence
 from runtime.door_limits import DoorLimits
 from runtime.exits import Exit, Fatal
 from runtime.holdings import Holdings
-from runtime.pacing import Pace
 from runtime.sockets import Channel, dealer, new_context
 from runtime.strangers import Strangers
 
@@ -244,9 +243,7 @@ def test_at_the_descriptor_limit_newcomers_wait_and_others_are_served(endpoint: 
 
 def test_a_peer_that_answers_no_ping_is_dead() -> None:
     ours, theirs = socket.socketpair()
-    connection = DoorConnection(
-        ours, b"peer", "here", Incoming(Limits()), Pace(DoorLimits().talk, 100.0), 100.0
-    )
+    connection = DoorConnection(ours, b"peer", "here", Incoming(Limits()), DoorLimits(), 100.0)
     list(connection.incoming.feed(GREETING + b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03REQ"))
     assert connection.silence(104.0, 5.0, 15.0) is Silence.SHORT
     assert connection.silence(105.0, 5.0, 15.0) is Silence.PING

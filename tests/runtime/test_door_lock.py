@@ -19,9 +19,10 @@ from protocol.curve import NotNow
 from protocol.curve_incoming import CURVE_GREETING
 from protocol.keys import DialKeys, KeyOwner, KeyPair
 from protocol.zmtp import GREETING
-from runtime.door import CONNECTION_PRICE, Door
+from runtime.door import Door
 from runtime.door_limits import DoorLimits
 from runtime.door_lock import LOCKED_PRICE, DoorLock
+from runtime.pacing import CONNECTION_PRICE
 from runtime.sockets import Channel, dealer, new_context
 
 PATIENCE = 20.0

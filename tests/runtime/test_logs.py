@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runtime.log_files import LogFile
-from runtime.logs import LINES, WINDOW, Allowance, as_line, event_in, set_up
+from runtime.logs import LINES, WINDOW, Allowance, Sparing, as_line, event_in, set_up
 from runtime.view import View
 
 
@@ -58,6 +58,23 @@ def test_a_flood_of_joins_is_a_few_lines_with_the_date(
         assert capsys.readouterr().err.splitlines() == lines
     finally:
         root.handlers[:], root.level = before, level
+
+
+def test_lines_that_peers_trigger_are_counted_before_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    set_up("azserver", tmp_path / "azserver.log", quiet=True)
+    says = Sparing(logging.getLogger("server.port"))
+    for number in range(10_000):
+        says.info(5.0, "%s has joined", number)
+        says.info(5.0, "%s has left", number)
+    says.info(5.0 + WINDOW, "%s has joined", "somebody")
+    lines = (tmp_path / "azserver.log").read_text().splitlines()
+    assert len(lines) == 2 * LINES + 1
+    assert lines[-1].endswith(f"somebody has joined (and {10_000 - LINES} more like it before)")
 
 
 def test_a_name_neither_forges_a_line_nor_steers_the_terminal(tmp_path: Path) -> None:

@@ -316,7 +316,7 @@ def test_a_player_that_could_not_be_told_of_new_weights_is_told_later(play: Play
         await trainer.join("trainer")
         raw = await asyncio.to_thread(RawPeer, bench.endpoints["bulk"])
         assert (await asyncio.to_thread(raw.ask, raw_hello(PROTOCOL_VERSION)))["type"] == "welcome"
-        (session,) = bench.front.bulk.port.sessions.with_role("client")
+        (session,) = (one for one in bench.front.bulk.port.sessions.all() if one.role == "client")
         while bench.front.bulk.port.send(peer_of(session), Chunk(b"c" * 32, 0), bytes(400_000)):
             pass
         first = await publish(trainer, b"first", 1)
