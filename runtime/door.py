@@ -141,16 +141,18 @@ class Door:
             tell(peer)
             self._cut_soon(peer, "its key is not allowed any more")
 
-    def charge(self, peer: bytes, size: int = 0, price: float = 1.0) -> None:
+    def charge(self, peer: bytes, size: int = 0, price: float = 1.0, is_ping: bool = False) -> None:
         """It sent a message of `size` bytes that brings no work and costs as much as `price` others. One that
         sends many of them is read more slowly, or cut; who shares its address and does the same, more slowly.
 
-        Peers on local sockets are this user's own processes, and are not held up.
+        Peers on local sockets are this user's own processes, and are not held up. Some PINGs are free.
         """
         connection = self._connections.get(peer)
         if connection is None or connection.is_local:
             return
         now = self._clock()
+        if is_ping and not connection.crumbs.take(now):
+            return
         wait = connection.talk.take(now, price)
         if wait > LONGEST_PAUSE:
             self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")

@@ -33,8 +33,8 @@ class DoorLimits:
     """The same of all connections from one address, and the connections themselves. A thousand workers behind
     one address are all there after 20 s; after 29 s where they show keys."""
     crumbs: PaceLimits = PaceLimits(rate=1.0, burst=10.0)
-    """Crumbs of one connection (`runtime.pacing.CRUMB`) that count for nothing: those of its handshake, and
-    the PINGs of an honest peer, so that these never wait."""
+    """Crumbs of one connection (`runtime.pacing.CRUMB`), and PINGs, that count for nothing: those of its
+    handshake and of an honest peer. So these never wait, and a thousand peers that are quiet say nothing."""
     handshake_patience: float = 10.0
     """Seconds that a peer has for greeting and handshake."""
     ping_after: float = 5.0

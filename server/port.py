@@ -168,7 +168,8 @@ class Port:
             self._handle(session, route, header, frames[1:])
             return
         if route is None or not route.is_work:
-            self.charge(peer, sum(map(len, frames)))
+            is_ping = session is not None and tag == _PING
+            self.door.charge(peer, sum(map(len, frames)), 1.0, is_ping)
         if len(header) > longest:
             reason = f"frame 0 has {len(header)} bytes, expected at most {longest}"
             self._misfit(peer, session, reason, 0)

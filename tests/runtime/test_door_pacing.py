@@ -91,14 +91,14 @@ def free_tcp() -> str:
 
 
 def answers_to(
-    endpoint: str, limits: DoorLimits, messages: int, work: bytes = b"work"
+    endpoint: str, limits: DoorLimits, messages: int, work: bytes = b"work", said: bytes = b"talk"
 ) -> tuple[int, list[str]]:
     """How many of so many messages are answered, and why the door cut connections. `work` is not charged."""
     ended: list[str] = []
 
     def talk() -> int:
         with RawPeer(endpoint) as peer:
-            peer.send_bytes(frame(b"talk") * messages)
+            peer.send_bytes(frame(said) * messages)
             answered = 0
             try:
                 for _ in range(messages):
@@ -113,7 +113,7 @@ def answers_to(
 
         def on_message(peer: bytes, frames: list[memoryview]) -> None:
             if bytes(frames[0]) != work:
-                door.charge(peer)
+                door.charge(peer, is_ping=bytes(frames[0]) == b"ping")
             door.send(peer, frames)
 
         door.start(on_message, lambda _peer, why: ended.extend([why] if why else []))
@@ -129,6 +129,14 @@ def answers_to(
 def test_who_talks_without_end_is_cut() -> None:
     answered, ended = answers_to(free_tcp(), DoorLimits(talk=SLOW), 100)
     assert answered <= 4
+    assert "it sent more messages than" in ended[0]
+
+
+def test_some_pings_are_free() -> None:
+    limits = DoorLimits(talk=SLOW, crumbs=PaceLimits(rate=0.001, burst=10.0))
+    assert answers_to(free_tcp(), limits, 7, said=b"ping") == (7, [])
+    answered, ended = answers_to(free_tcp(), limits, 100, said=b"ping")
+    assert answered <= 14
     assert "it sent more messages than" in ended[0]
 
 

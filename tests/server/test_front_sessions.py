@@ -60,7 +60,7 @@ def test_a_session_in_place_of_another_costs_more_and_a_hello_again_does_not(
     async def scenario(bench: Bench) -> None:
         prices: list[float] = []
         door = bench.front.leaf.port.door
-        monkeypatch.setattr(door, "charge", lambda _peer, _size, price: prices.append(price))
+        monkeypatch.setattr(door, "charge", lambda _peer, _size, price, *_: prices.append(price))
         peer = Peer(bench, "leaves")
         for name in ("first", "first", "second"):
             await peer.join("watcher", name)
