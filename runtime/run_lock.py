@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import socket
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -71,6 +72,10 @@ def left_by(path: Path) -> Left | None:
 
 @cache
 def here() -> str:
-    """This machine since it was started, and its namespace of processes: a container has one of its own."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
+    """This machine since it was started, and its namespace of processes: a container has one of its own.
+    Where the kernel does not tell, the name of the machine."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return socket.gethostname()
