@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from protocol.errors import Code
-from server.fair_queue import FairQueue
+from server.owner_queue import OwnerOf, OwnerQueue
 from server.pieces import Answer, EvaluatorId, Instruction, Piece, Refuse, Request, SendBatch, Session
 
 MAX_DEATHS = 2
@@ -83,12 +83,18 @@ class QueueCounts:
 class LeafQueue:
     """Events in, instructions out; every event may free a place, so each ends in `_dispatch`."""
 
-    def __init__(self, max_queued_rows: int = MAX_QUEUED_ROWS, mask_bytes: int = 0) -> None:
-        """`mask_bytes`: of the mask of a row's legal actions, 0 where they come as a list."""
+    def __init__(
+        self,
+        max_queued_rows: int = MAX_QUEUED_ROWS,
+        mask_bytes: int = 0,
+        owner_of: OwnerOf = lambda session: session,
+    ) -> None:
+        """`mask_bytes`: of the mask of a row's legal actions, 0 where they come as a list. `owner_of`: whose
+        turn it is that a session's rows take; each session is its own owner unless it is said otherwise."""
         self.counts = QueueCounts()
         self._max_queued_rows = max_queued_rows
         self._mask_bytes = mask_bytes
-        self._queue = FairQueue()
+        self._queue = OwnerQueue(owner_of)
         self._suspect_rows = 0
         self._suspects: deque[Piece] = deque()
         self._requests: dict[Session, dict[int, Request]] = {}

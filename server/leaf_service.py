@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from games.spec import Game
 from protocol.errors import Code
@@ -41,7 +41,7 @@ class LeafService:
         figures: Figures,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.queue = LeafQueue(mask_bytes=game.mask_bytes)
+        self.queue = LeafQueue(mask_bytes=game.mask_bytes, owner_of=self._owner_of)
         self.shares = shares
         self.credits = shares.credits
         self.version = 0
@@ -93,10 +93,16 @@ class LeafService:
 
     def join(self, session: Session) -> Share | None:
         """What a player may have in flight and should play. None: the server can hold no more players."""
-        share = self.shares.join(session.number, self._needed_leaves)
+        owner = session.owner or session.number
+        share = self.shares.join(session.number, self._needed_leaves, owner)
         if share is not None:
             self._sessions[session.number] = session
         return share
+
+    def _owner_of(self, number: Hashable) -> Hashable:
+        """The key of a player; a player without one is its own owner."""
+        session = self._sessions.get(number) if isinstance(number, int) else None
+        return number if session is None else session.owner or number
 
     @property
     def games_of_the_next(self) -> int:

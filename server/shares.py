@@ -7,6 +7,7 @@ it, and told again when the part has changed: `docs/decisions/0022-shares.md`. P
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from protocol.credits import Credits
@@ -45,6 +46,8 @@ class Shares:
         self._local_workers = max(1, local_workers)
         self._fixed_games = fixed_games
         self._told: dict[int, Share] = {}
+        self._owner: dict[int, Hashable] = {}
+        """Whose share a player's is a part of."""
         self._used: dict[int, float] = {}
         """Leaves answered lately, those of earlier revisions for less."""
         self._idle: Counter[int] = Counter()
@@ -62,23 +65,29 @@ class Shares:
             return self._fixed_games
         return max(LEAST_GAMES, min(MOST_GAMES, int(needed / max(players, self._local_workers))))
 
-    def join(self, session: int, needed: int) -> Share | None:
+    def join(self, session: int, needed: int, owner: Hashable = None) -> Share | None:
         """A player has come: its first share, as if all who are there played. None: there is no room.
 
-        HELLO may come twice; the answer is the same.
+        Players with the same `owner` (a key) divide one share; None: it is its own. HELLO may come twice; the
+        answer is the same.
         """
         if session in self._told:
             return self._told[session]
-        games = self.games(needed, len(self._told) + 1)
+        owner = session if owner is None else owner
+        owners = {*self._owner.values(), owner}
+        mine = 1 + sum(other == owner for other in self._owner.values())
+        games = self.games(needed, len(owners) * mine)
         granted = self.credits.grant(session, games + SPARE_CREDITS)
         if not granted:
             return None
+        self._owner[session] = owner
         share = self._told[session] = Share(granted, min(games, granted))
         return share
 
     def leave(self, session: int) -> None:
         self.credits.forget(session)
         self._told.pop(session, None)
+        self._owner.pop(session, None)
         self._used.pop(session, None)
         self._idle.pop(session, None)
         self._untold.discard(session)
@@ -96,18 +105,22 @@ class Shares:
         if now < self._next:
             return []
         self._next = now + REVISE_SECONDS
-        players = effective_number(list(self._used.values()))
+        used: dict[Hashable, float] = {}
+        for session, leaves in self._used.items():
+            owner = self._owner[session]
+            used[owner] = used.get(owner, 0.0) + leaves
+        players = effective_number(list(used.values()))
         for session in self._told:
             self._idle[session] = 0 if session in self._used else self._idle[session] + 1
         self._used = {session: leaves / 2 for session, leaves in self._used.items() if leaves > 1}
         if not players:
             return []
-        games = self.games(needed, players)
-        self.credits.revise(self._wanted(games + SPARE_CREDITS), now)
+        games = self._games_by_session(needed, players)
+        self.credits.revise(self._wanted(games), now)
         news = []
         for session, told in self._told.items():
             limit = self.credits.limit(session)
-            own_games = min(games, limit, GROWTH * told.games)
+            own_games = min(games[session], limit, GROWTH * told.games)
             is_less = limit < told.credits
             if is_less or _differ(limit, told.credits) or _differ(own_games, told.games):
                 self._untold.add(session)
@@ -117,12 +130,20 @@ class Shares:
         self._untold.clear()
         return news
 
-    def _wanted(self, share: int) -> dict[int, int]:
+    def _games_by_session(self, needed: int, owners: float) -> dict[int, int]:
+        """Its part of its owner's share, which those of the owner's players divide that play."""
+        playing = Counter(self._owner[session] for session in self._told if not self._idle[session])
+        of_owner = {owner: self.games(needed, owners * count) for owner, count in playing.items()}
+        alone = self.games(needed, owners)
+        return {session: of_owner.get(self._owner[session], alone) for session in self._told}
+
+    def _wanted(self, games: Mapping[int, int]) -> dict[int, int]:
         """Credits by session, where they differ enough: its share, or what it had while it is idle."""
         playing = sum(not idle for idle in self._idle.values())
-        share = min(share, self.credits.fair(max(1, playing)))
+        most = self.credits.fair(max(1, playing))
         wanted = {}
         for session, idle in self._idle.items():
+            share = min(games[session] + SPARE_CREDITS, most)
             limit = self.credits.limit(session)
             own = share if not idle else min(share, limit)
             own = self.credits.minimum if idle >= IDLE_REVISIONS else own

@@ -120,6 +120,18 @@ def test_a_session_has_the_name_of_its_key_and_no_figure_has_a_key(play_locked) 
     play_locked(scenario)
 
 
+def test_sessions_of_one_key_divide_one_share(play_locked) -> None:
+    async def scenario(server: Server) -> None:
+        await server.bench.evaluator(target_rows=256)
+        peers = [await server.peer(CLIENT, "leaves") for _ in range(3)]
+        games = [(await peer.join("client")).games_in_flight for peer in peers]
+        assert games == [games[0], games[0] // 2, games[0] // 3]
+        leaf = server.bench.front.leaf
+        assert {leaf._owner_of(number) for number in leaf._sessions} == {"lab-3"}
+
+    play_locked(scenario)
+
+
 def test_a_revoked_key_loses_its_sessions_at_once_and_the_others_stay(play_locked) -> None:
     async def scenario(server: Server) -> None:
         await server.bench.evaluator()

@@ -207,8 +207,10 @@ def test_rows_with_a_wrong_answer_wait_for_their_session_to_have_its_turn_again(
     queue.request("odd", 2, leaves(QUANTUM), 0.0)
     queue.request("honest", 1, leaves(1), 0.0)
     sends = plan(queue.batch_done("gpu", 1, 1.0, marked(QUANTUM, 7)))[2:]
-    assert sends == [("gpu", 2, [("odd", 2, 0, QUANTUM)])]
-    assert plan(queue.batch_done("gpu", 2, 1.0))[1:] == [("gpu", 3, [("honest", 1, 0, 1), ("odd", 1, 7, 1)])]
+    half = QUANTUM // 2
+    assert sends == [("gpu", 2, [("odd", 2, 0, half), ("honest", 1, 0, 1), ("odd", 2, half, half - 1)])]
+    (third,) = plan(queue.batch_done("gpu", 2, 1.0))[-1:]
+    assert third == ("gpu", 3, [("odd", 2, QUANTUM - 1, 1), ("odd", 1, 7, 1)])
 
 
 def test_a_full_queue_says_busy_instead_of_growing() -> None:

@@ -1,0 +1,89 @@
+"""Rows of many sessions of some owners: turns go by owner, then by session. Whoever opens a hundred sessions
+with one key has the turns of one.
+
+An owner is a key, or a session that needed none: each of azserver's own workers has a turn like a key, which
+is their reserve.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+from server.fair_queue import QUANTUM, FairQueue
+from server.pieces import Piece, Request, Session
+
+LEAST_TURN = 16
+"""Rows of a turn at least. A turn is a batch's room divided by the owners that wait: who may have few rows in
+flight, as others are many, is in every batch then, and does not wait for a round of long turns."""
+
+OwnerOf = Callable[[Session], Hashable]
+
+
+@dataclass(eq=False, slots=True)
+class _Owned:
+    """What the sessions of one owner wait for, and how many rows are left of its turn."""
+
+    queue: FairQueue = field(default_factory=FairQueue)
+    deficit: int = 0
+
+
+class OwnerQueue:
+    """Deficit round-robin between owners; `server.fair_queue` between the sessions of each."""
+
+    def __init__(self, owner_of: OwnerOf) -> None:
+        """`owner_of` must give the same owner for as long as a session has rows here."""
+        self.rows = 0
+        """Rows in it."""
+        self._owner_of = owner_of
+        self._owned: dict[Hashable, _Owned] = {}
+        self._turns: deque[Hashable] = deque()
+
+    def append(self, piece: Piece) -> None:
+        owner = self._owner_of(piece.of.session)
+        owned = self._owned.get(owner)
+        if owned is None:
+            owned = self._owned[owner] = _Owned()
+            self._turns.append(owner)
+        owned.queue.append(piece)
+        self.rows += piece.rows
+
+    def take(self, room: int) -> tuple[Piece, ...]:
+        """Up to `room` rows. An owner whose turn is cut short for want of room keeps its place."""
+        taken: list[Piece] = []
+        turn = max(LEAST_TURN, min(QUANTUM, room // max(1, len(self._turns))))
+        while room and self._turns:
+            owned = self._owned[self._turns[0]]
+            owned.deficit = owned.deficit or turn
+            before = owned.queue.rows
+            taken += owned.queue.take(min(room, owned.deficit))
+            rows = before - owned.queue.rows
+            owned.deficit -= rows
+            room -= rows
+            self.rows -= rows
+            if not owned.queue.rows:
+                del self._owned[self._turns.popleft()]
+            elif owned.deficit == 0:
+                self._turns.rotate(-1)
+        return tuple(taken)
+
+    def drop_session(self, session: Session) -> None:
+        """Forget all that a session has in the queue."""
+        self._drop(session, lambda queue: queue.drop_session(session))
+
+    def drop_request(self, request: Request) -> None:
+        """Forget what is queued of one request."""
+        self._drop(request.session, lambda queue: queue.drop_request(request))
+
+    def _drop(self, session: Session, drop: Callable[[FairQueue], None]) -> None:
+        owner = self._owner_of(session)
+        owned = self._owned.get(owner)
+        if owned is None:
+            return
+        before = owned.queue.rows
+        drop(owned.queue)
+        self.rows -= before - owned.queue.rows
+        if not owned.queue.rows:
+            del self._owned[owner]
+            self._turns.remove(owner)
