@@ -136,7 +136,8 @@ class BulkService:
             self.port.send(peer, GameAck(message.uid, "rejected", reason))
             return
         now, size, address = self._clock(), len(frames[0]), self.port.door.address(peer)
-        instructions = self.relay.put(peer, session.role, message.uid, message.sha256, now, address, size)
+        game = message.uid, message.sha256
+        instructions = self.relay.put(peer, session.role, *game, now, address, size, session.owner)
         if not any(isinstance(one, Relay) for one in instructions):
             self.port.charge(peer, size)
         self._carry_out(instructions, frames[0])

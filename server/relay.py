@@ -3,7 +3,8 @@
 The front keeps no game: one that cannot be handed on now is answered `retry`, and stays in the spool of
 whoever played it. At most `WINDOW` are with the trainer unacknowledged, so memory is bounded.
 
-The places of the window are shared by session. A session claims places while it holds one, or was sent
+The places of the window are shared by key, and those of a key by session. A session without a key counts like
+a key, and what follows is said of such ones. A session claims places while it holds one, or was sent
 back for want of one less than `CLAIM_SECONDS` ago. With n claims each may hold `WINDOW // n` places, at least
 1 and at most `MOST_UNANSWERED`. So one client can never fill the window. And while n is at most `WINDOW`, a
 session that holds less than its share is given a place as soon as no other holds more than the share: as soon
@@ -13,7 +14,7 @@ as the trainer has answered what the others were given while there were fewer cl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from protocol.errors import Code
@@ -99,15 +100,26 @@ class GameRelay:
         """Bytes of all of them."""
         self._sent_back: dict[bytes, float] = {}
         """When a peer was last sent back for want of a place, oldest first."""
+        self._owner: dict[bytes, Hashable] = {}
+        """Whose peers those are that hold places or were sent back."""
         self._refused = AddressPaces(REFUSED_OF_ADDRESS)
 
     def __len__(self) -> int:
         return len(self._in_flight)
 
     def put(
-        self, peer: bytes, role: str, uid: bytes, sha256: bytes, now: float, address: str = "", size: int = 0
+        self,
+        peer: bytes,
+        role: str,
+        uid: bytes,
+        sha256: bytes,
+        now: float,
+        address: str = "",
+        size: int = 0,
+        owner: Hashable = "",
     ) -> list[Instruction]:
-        """A game of `size` bytes has come from `peer`, at an address, "" on this machine."""
+        """A game of `size` bytes has come from `peer`, at an address, "" on this machine. Peers with the same
+        `owner` (a key) divide one share; "": it is its own."""
         if not self.trainer_present:
             return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER)]
         game = self._in_flight.get((peer, uid))
@@ -120,7 +132,7 @@ class GameRelay:
             if held >= self._most or (held and so_far + size > MOST_BYTES):
                 reason = f"{Code.BUSY}: {held} games of this session are unanswered already"
                 return [_retry(peer, uid, reason, RETRY_BUSY)]
-            if self._size + size > WINDOW_BYTES or not self._has_place(peer, now):
+            if self._size + size > WINDOW_BYTES or not self._has_place(peer, owner or peer, now):
                 return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
             self._held[peer] += 1
             self._bytes[peer] += size
@@ -174,7 +186,7 @@ class GameRelay:
 
     # ---- inside -----------------------------------------------------------------------------
 
-    def _has_place(self, peer: bytes, now: float) -> bool:
+    def _has_place(self, peer: bytes, owner: Hashable, now: float) -> bool:
         """Whether `peer` may hold one place more. If not, its claim is noted."""
         while self._sent_back:
             longest = next(iter(self._sent_back))
@@ -182,11 +194,13 @@ class GameRelay:
                 break
             del self._sent_back[longest]
         self._sent_back.pop(peer, None)
-        held = self._held[peer]
-        others = len(self._sent_back) + sum(
-            other != peer and other not in self._sent_back for other in self._held
-        )
-        if held < max(1, self._window // (others + 1)) and len(self._in_flight) < self._window:
+        others = (self._held.keys() | self._sent_back.keys()) - {peer}
+        self._owner = {other: self._owner[other] for other in others} | {peer: owner}
+        mine = [other for other, whose in self._owner.items() if whose == owner]
+        of_owner = max(1, self._window // len(set(self._owner.values())))
+        of_peer = max(1, of_owner // len(mine))
+        room = sum(self._held[other] for other in mine) < of_owner and len(self._in_flight) < self._window
+        if room and self._held[peer] < of_peer:
             return True
         self._sent_back[peer] = now
         return False

@@ -51,6 +51,31 @@ def test_without_a_trainer_a_game_is_to_be_kept_and_offered_again_later() -> Non
     assert (answer.ack.status, answer.ack.retry_after > 1) == ("retry", True)
 
 
+def test_peers_of_one_key_divide_one_share_and_the_other_keys_keep_theirs() -> None:
+    """Ninety-nine sessions of one key offer all they have before two others come."""
+    relay, crowd = relay_with_trainer(window=30), [b"crowd-%d" % number for number in range(99)]
+    held: dict[str, list[tuple[bytes, bytes]]] = {"crowd": [], "b": [], "c": []}
+
+    def offer(peer: bytes, owner: str, now: float) -> None:
+        for number in range(MOST_UNANSWERED):
+            uid = b"%016d" % number
+            (answer, *_) = relay.put(peer, "client", uid, SHA, now, owner=owner) or [None]
+            if isinstance(answer, Relay):
+                held[owner].append((peer, uid))
+
+    for round_ in range(40):
+        now = RETRY_BUSY * round_
+        for peer in crowd:
+            offer(peer, "crowd", now)
+        offer(b"b", "b", now)
+        offer(b"c", "c", now)
+        if round_ < 39:  # the trainer answers half of what it has, oldest first
+            for games in held.values():
+                done = [games.pop(0) for _ in range(len(games) // 2)]
+                relay.trainer_acked([(peer, GameAck(uid, "stored")) for peer, uid in done], now)
+    assert min(len(held["b"]), len(held["c"])) >= 0.95 * 30 / 3
+
+
 def test_acknowledgements_go_back_to_the_peer_that_sent_the_game() -> None:
     relay = relay_with_trainer()
     relay.put(A, "worker", UID, SHA, 0.0)
