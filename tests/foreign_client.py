@@ -111,8 +111,10 @@ class Channel:
             if message is None:
                 continue
             if message[0]["type"] == "goodbye":
-                if message[0]["code"] not in SAY_HELLO_AGAIN:
+                wait = message[0]["retry_after"]
+                if not wait and message[0]["code"] not in SAY_HELLO_AGAIN:
                     raise Goodbye(message[0])
+                time.sleep(max(0.0, min(wait, deadline - time.monotonic())))
                 self.join += 1
                 self.hello(deadline)
                 again = 0.0

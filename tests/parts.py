@@ -16,10 +16,18 @@ from target import ROOT, Target, _end_with_us
 PATIENCE = 600.0
 """Seconds for a process to be there again and at work; torch starts slowly on a busy machine."""
 RUN = "tic_tac_toe-tiny"
+GAMES = "4"
+"""At a time in each worker: a load, and no flood."""
 
 
 class Parts(Target):
     """As the hostile tests have it, with a trainer that trains and publishes, in a folder of its own."""
+
+    def _server_flags(self) -> list[str]:
+        return [*super()._server_flags(), "--games", GAMES]
+
+    def _client_flags(self) -> list[str]:
+        return [*super()._client_flags(), "--games", GAMES]
 
     def _trainer_flags(self) -> list[str]:
         return [
