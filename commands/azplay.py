@@ -19,6 +19,7 @@ COMMANDS = {
     "scaling": ("evaluation.rating.commands:scaling", "Elo over simulations per move"),
     "openings": ("evaluation.rating.openings", "common human openings in self-play over training"),
     "games": ("report.games.command", "list, show, export, verify and count a run's games"),
+    "players": ("report.players.command", "who plays for a run, whose games are odd; quarantine"),
     "status": ("report.status_command", "how a live run is, for scripts: exit status 3 on alerts"),
     "report": ("report.command", "one page on how a run is going, with alerts"),
     "web": ("web.command", "the runs of a folder as pages in a browser: watch, look at games, play"),

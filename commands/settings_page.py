@@ -42,6 +42,7 @@ COMMANDS = {
     "azplay games": ("report.games.command", "GamesConfig"),
     "azplay backup": ("commands.backup.command", "BackupConfig"),
     "azplay restore": ("commands.backup.command", "RestoreConfig"),
+    "azplay players": ("report.players.command", "PlayersConfig"),
     "azplay report": ("report.command", "ReportConfig"),
     "azplay completion": ("commands.completion", "CompletionConfig"),
 }

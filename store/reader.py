@@ -6,7 +6,7 @@ writer, but one that reads for long would keep SQLite from folding its log back 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from protocol.records import BadRecord, GameRecord
 from runtime.exits import Exit, Fatal
 from runtime.finding import run_named
 from store.errors import reading
-from store.rows import COLUMNS, DATA, Damaged, Stored
+from store.rows import COLUMNS, DATA, Damaged, Stored, readable
 from store.sqlite import connect
 
 PAGE = 256
@@ -68,7 +68,7 @@ class StoreReader:
 
     def rows(self, wanted: Range, *, with_data: bool = True) -> Iterator[Stored]:
         """The games in `wanted`, oldest first, and no newer ones than there are now."""
-        return self._in_order(*self._bounds(wanted), with_data=with_data)
+        return self._in_order(*self.bounds(wanted), with_data=with_data)
 
     def sound(self, game: Game, wanted: Range) -> Iterator[tuple[Stored, GameRecord]]:
         """The same with their records, all whole and of `game`."""
@@ -94,11 +94,16 @@ class StoreReader:
             yield from list(self._rows(f"seq IN ({','.join('?' * len(page))}) ORDER BY seq", *page))
 
     def first_of_newest(
-        self, positions: int, last: int, counts: Callable[[bytes], bool] = lambda _: True
+        self,
+        positions: int,
+        last: int,
+        counts: Callable[[bytes], bool] = lambda _: True,
+        without: Collection[str] = (),
     ) -> int:
         """Number from which on the games up to `last` hold at least `positions` positions, or 1.
 
-        Only games whose uid `counts` and that are trained on are counted.
+        Only games whose uid `counts`, that are trained on, and that are of none of the players `without` are
+        counted.
         """
         total = 0
         sql = (
@@ -107,8 +112,10 @@ class StoreReader:
         )
         while rows := self.query(sql, last, LONG_PAGE):
             old = self.old_between(rows[-1][0], last)
+            players = self.players_between(rows[-1][0], last) if without else {}
             for seq, uid, plies in rows:
-                total += plies if counts(uid) and seq not in old else 0
+                is_left_out = seq in old or players.get(seq) in without
+                total += plies if counts(uid) and not is_left_out else 0
                 if total >= positions:
                     return int(seq)
             last = rows[-1][0] - 1
@@ -117,10 +124,43 @@ class StoreReader:
     def old_between(self, first: int, last: int) -> frozenset[int]:
         """Numbers of those games among `first .. last` that are not trained on. None in a store of an older
         version that no trainer has opened since."""
-        if not self.query("SELECT 1 FROM sqlite_master WHERE name = 'old_games'"):
+        if not self._has("old_games"):
             return frozenset()
         rows = self.query("SELECT seq FROM old_games WHERE seq BETWEEN ? AND ?", first, last)
         return frozenset(int(seq) for (seq,) in rows)
+
+    def _has(self, table: str) -> bool:
+        return bool(self.query("SELECT 1 FROM sqlite_master WHERE name = ?", table))
+
+    # ---- By player -----------------------------------------------------------------------------------
+
+    def players_between(self, first: int, last: int) -> dict[int, str]:
+        """Who played the games `first .. last`, by number; nobody's are left out."""
+        if not self._has("played_by"):
+            return {}
+        sql = (
+            "SELECT seq, CAST(name AS BLOB) FROM played_by JOIN players USING (player) "
+            "WHERE seq BETWEEN ? AND ?"
+        )
+        return {int(seq): readable(name) for seq, name in self.query(sql, first, last)}
+
+    def games_of(self, player: str, last: int) -> list[int]:
+        """Numbers of a player's games up to `last`, ascending."""
+        if not self._has("played_by"):
+            return []
+        sql = (
+            "SELECT seq FROM played_by WHERE player = (SELECT player FROM players WHERE name = ?) "
+            "AND seq <= ? ORDER BY seq"
+        )
+        return [int(seq) for (seq,) in self.query(sql, player, last)]
+
+    def quarantined(self) -> frozenset[str]:
+        """Players whose games are not trained on."""
+        if not self._has("quarantine"):
+            return frozenset()
+        return frozenset(
+            readable(name) for (name,) in self.query("SELECT CAST(name AS BLOB) FROM quarantine")
+        )
 
     # ---- By uid --------------------------------------------------------------------------------------
 
@@ -141,7 +181,7 @@ class StoreReader:
 
     # ---- Rows ----------------------------------------------------------------------------------------
 
-    def _bounds(self, wanted: Range) -> tuple[int, int]:
+    def bounds(self, wanted: Range) -> tuple[int, int]:
         """Numbers of the first and the last game in `wanted`."""
         newest = self.span()[1]
         last = min(wanted.last or newest, newest)

@@ -22,6 +22,7 @@ import zstandard
 
 from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
+from store import players
 from store.errors import DAMAGE, NO_DAMAGE, damaged
 from store.rows import readable
 
@@ -103,6 +104,8 @@ class Entry:
     data: bytes
     is_old: bool = False
     """Stored but not trained on: its weights were too far behind when it came."""
+    player: str = ""
+    """Whom it is put down to (`store.players.player_of`); empty: nobody."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,7 @@ class Store:
         execute("PRAGMA synchronous=FULL")
         execute(f"PRAGMA journal_size_limit={WAL_BYTES}")
         with self._transaction():
-            execute(_SCHEMA)
+            execute(_SCHEMA + players.SCHEMA)
             execute("INSERT OR IGNORE INTO meta VALUES ('game', ?)", (game,))
         found = execute("SELECT value FROM meta WHERE key = 'game'").fetchone()[0]
         if found != game:
@@ -282,8 +285,11 @@ class Store:
         )
         execute(_INSERT, row)
         if self._connection.changes():
+            seq = self._connection.last_insert_rowid()
             if entry.is_old:
-                execute("INSERT INTO old_games VALUES (?)", (self._connection.last_insert_rowid(),))
+                execute("INSERT INTO old_games VALUES (?)", (seq,))
+            if entry.player:
+                players.note_player(execute, seq, entry.player)
             return STORED
         known = execute("SELECT sha256 FROM games WHERE uid = ?", (entry.uid,)).fetchone()[0]
         if known == entry.sha256:

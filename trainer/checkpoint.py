@@ -12,7 +12,8 @@ import hashlib
 import io
 import json
 import logging
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,8 @@ class Progress:
     """Positions taken in so far that are learned from; None in checkpoints from before it was kept."""
     allowed: float | None = None
     """Samples that these allow (`paid_for` in older checkpoints); None as above."""
+    quarantined: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """By player, what these two lack because of a quarantine (`trainer.quarantine`)."""
 
 
 @dataclass(frozen=True)

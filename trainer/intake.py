@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from games.spec import Game
 from protocol.errors import Code
 from protocol.records import BadRecord, GameRecord, from_bytes, sha256
+from store.players import player_of
 from store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
 from trainer.ingest import Done, Job
 from trainer.verify import Expected, Rejection, Verifier
@@ -32,6 +33,8 @@ class Committed:
     """For every job."""
     games: list[GameRecord]
     """Those newly stored that are trained on, in the order of the store."""
+    players: list[str]
+    """Who played each of them."""
     old: int
     """Those newly stored that are not: too old."""
     last_seq: int
@@ -76,12 +79,13 @@ class Intake:
         ]
         done += map(self._refuse, rejects, of_rejects)
         stored = [
-            (record, entry.is_old)
+            (record, entry)
             for record, entry, status in zip(records, entries, of_entries, strict=True)
             if status == STORED
         ]
-        fresh = [record for record, is_old in stored if not is_old]
-        return Committed(done, fresh, len(stored) - len(fresh), self._store.newest)
+        fresh = [(record, entry.player) for record, entry in stored if not entry.is_old]
+        games, players = [record for record, _ in fresh], [player for _, player in fresh]
+        return Committed(done, games, players, len(stored) - len(fresh), self._store.newest)
 
     def _refuse(self, reject: Reject, status: str) -> Done:
         """A refusal counts, and is told, once it is on the disk; else the game is sent back."""
@@ -119,4 +123,5 @@ class Intake:
             version_max=newest,
             data=job.data,
             is_old=0 < self._stale_versions < behind,
+            player=player_of(job.source, record.source),
         )

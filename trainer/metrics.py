@@ -49,6 +49,15 @@ METRICS = (
     Metric("az_unique_openings", "unique_openings", "Different openings as a share of games.", label="plies"),
     Metric("az_weights_behind", "weights_age", "Weights versions that the newest games are behind."),
     Metric("az_resign_mistakes_ratio", "resignation.mistakes", "Share of resignations that were mistakes."),
+    # ---- players ----
+    Metric("az_players", "players", "Players of the newest games."),
+    Metric(
+        "az_players_that_differ",
+        "players_that_differ",
+        "Players whose games are unlike the others'.",
+        label="figure",
+    ),
+    Metric("az_players_in_quarantine", "players_in_quarantine", "Players whose games are not trained on."),
     # ---- weights, health ----
     Metric("az_published_model_version", "weights_version", "Newest version that the server has stored."),
     Metric("az_trainer_connected", "is_connected", "1 while there is a session with azserver, else 0."),
@@ -71,6 +80,11 @@ def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Wat
             "commits": figures.commits,
             "is_waiting": bool(usual["waiting_for"]),
             "is_connected": is_connected(),
+            "players": len(run.players.players),
+            "players_that_differ": {
+                figure: len(players) for figure, players in run.players.who_differs().items()
+            },
+            "players_in_quarantine": len(run.training.quarantine.players),
             "by_alert": {name: name in names for name in ADVICE},
         }
 

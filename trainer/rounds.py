@@ -67,6 +67,7 @@ class TrainingLoopInRounds(TrainingLoop):
         self, config: TrainerConfig, game: Game, history: int, preset: str, folder: Path, rounds: Rounds
     ) -> None:
         self._rounds = rounds
+        self._has_warned = False
         self._positions = 0
         """Of all games taken in so far."""
         self.round_games = rounds.games
@@ -84,7 +85,25 @@ class TrainingLoopInRounds(TrainingLoop):
         self._grow(self._positions)
         return True
 
-    def turn(self, games: Sequence[GameRecord], last_seq: int, positions: int) -> Turn:  # noqa: ARG002
+    def follows_quarantine(self, reader: StoreReader) -> bool:
+        """What a round consists of follows from the numbers of its games: nobody is left out."""
+        if reader.quarantined() and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "in rounds (--self-play.round-games) all games are trained on: quarantine has no effect"
+            )
+        return True
+
+    def follow_quarantine(self, reader: StoreReader) -> None:
+        """Nobody is left out."""
+
+    def turn(
+        self,
+        games: Sequence[GameRecord],  # noqa: ARG002
+        last_seq: int,  # noqa: ARG002
+        positions: int,  # noqa: ARG002
+        players: Sequence[str] = (),  # noqa: ARG002
+    ) -> Turn:
         """Go on for a while; what came in is looked up in the store."""
         deadline = time.monotonic() + self.turn_seconds
         while self._go_on() and time.monotonic() < deadline:

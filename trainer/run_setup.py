@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import numpy as np
 
+from diagnostics.players import PlayerBook
 from games import get_game
 from games.movers import Movers
 from games.spec import Game
@@ -50,6 +51,8 @@ class Run:
     training: TrainingLoop
     resignation: ResignThreshold
     reader: StoreReader
+    players: PlayerBook
+    """What the newest games of each player are like."""
 
 
 def settings_of(welcome: Welcome) -> SelfPlaySettings:
@@ -117,7 +120,7 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             played,
             training.step,
         )
-    return Run(game, folder, lock, store, intake, training, resignation, reader)
+    return Run(game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game))
 
 
 def resign_threshold(

@@ -88,7 +88,8 @@ class Service:
         self._ingest = Ingest()
         self._jobs: deque[Job] = deque()
         """Bounded by the ingest table."""
-        self._fresh: deque[GameRecord] = deque()
+        self._fresh: deque[tuple[GameRecord, str]] = deque()
+        """Games that training has not seen, with their players."""
         self._last_seq = 0
         self._is_filled = False
         """Whether games that are stored now go to training through memory (`_fill`)."""
@@ -233,16 +234,20 @@ class Service:
                 begun = time.monotonic()
                 result = await loop.run_in_executor(self._intake_thread, run.intake.process, jobs, newest)
                 self._figures.commits.observe(time.monotonic() - begun)
-                for record in result.games:
+                played = list(zip(result.games, result.players, strict=True))
+                run.players.on_games(played)
+                held = run.training.quarantine.players
+                trusted = [record for record, player in played if player not in held]
+                for record in trusted:
                     run.resignation.on_game(record)
                 self._figures.resignation = run.resignation.as_dict()
                 self._acknowledge(result.done, run.resignation)
                 if self._is_filled:
-                    self._fresh.extend(result.games)
+                    self._fresh.extend(played)
                 if result.old:
                     text = f"{result.old} games are stored but not trained on: see --samples.stale-versions"
                     self._warn.warning("old games", text, time.monotonic())
-                watch.on_games(result.games, 0 if self._gated else self._weights.server_version)
+                watch.on_games(trusted, 0 if self._gated else self._weights.server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
 
@@ -259,8 +264,13 @@ class Service:
     # ---- training and weights out ----
 
     async def _fill_and_train(self, run: Run, stop: Stop) -> None:
-        await self._fill(run, stop)
-        await self._train(run, stop)
+        """Each time the quarantine changes, the window is filled anew, as at the start."""
+        while not stop.finishing.is_set():
+            self._is_filled = False
+            self._fresh.clear()  # they are stored, and read from there
+            await self.in_training_thread(run.training.follow_quarantine, run.reader)
+            await self._fill(run, stop)
+            await self._train(run, stop)
 
     async def _fill(self, run: Run, stop: Stop) -> None:
         """Fill the window from the store. Games that come meanwhile are committed and acknowledged as ever.
@@ -285,9 +295,14 @@ class Service:
         while not stop.finishing.is_set():
             await self._work_came.wait()
             self._work_came.clear()
-            games = [self._fresh.popleft() for _ in range(len(self._fresh))]
-            positions = run.store.totals.positions
-            turn = await self.in_training_thread(run.training.turn, games, self._last_seq, positions)
+            if not await self.in_training_thread(run.training.follows_quarantine, run.reader):
+                log.warning("the players in quarantine are others now: the window is filled anew")
+                await self.save(run)
+                return
+            came = [self._fresh.popleft() for _ in range(len(self._fresh))]
+            games, players = [record for record, _ in came], [player for _, player in came]
+            last_seq, positions = self._last_seq, run.store.totals.positions
+            turn = await self.in_training_thread(run.training.turn, games, last_seq, positions, players)
             self._figures.on_turn(turn, run.training.budget.samples)
             if turn.more:
                 self._work_came.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import time
@@ -15,7 +16,7 @@ import numpy as np
 from games.spec import Game
 from net.architectures.network import Network
 from net.architectures.registry import named
-from protocol.records import GameRecord
+from protocol.records import BadRecord, GameRecord
 from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
 from store.reader import StoreReader
@@ -27,6 +28,7 @@ from trainer.held_out import HeldOut
 from trainer.known_positions import KnownPositions
 from trainer.pacing import Growth, SampleBudget
 from trainer.probes import Probes
+from trainer.quarantine import Quarantine
 from trainer.sampler import Sampler
 from trainer.train_step import HeldOutFigures, StepFigures, TrainStep, choose_device
 from trainer.window import Window
@@ -77,8 +79,8 @@ class TrainingLoop:
         self._optimizer = config.optimizer.filled_in()
         window, samples = config.window, config.samples
         self.budget = SampleBudget(self._optimizer.batch, samples.per_position, window.min_positions)
-        self.window = Window(game, window.positions, with_surprise=samples.surprise_share > 0)
-        self._held_out = HeldOut(game, samples.held_out, window.positions)
+        self.quarantine = Quarantine(self.budget)
+        self._empty_window()
         self._growth = Growth(window.growth_min) if window.growth else None
         self._newest: int | None = None
         """Positions to draw from, None: all that are in the window."""
@@ -89,8 +91,6 @@ class TrainingLoop:
         self._last_seq = 0
         self.has_checkpoint = False
         """Whether a restart goes on from here, or from not long ago, and not from nothing."""
-        self._filled: int | None = None
-        """`seq` up to which stored games were looked at; None before `fill`."""
         self._known = 0
         """`seq` of the newest game that had counted for the budget before the restart."""
         found = checkpoint.load_newest(folder, game, history)
@@ -125,7 +125,16 @@ class TrainingLoop:
         self._rng = found.rng
         self.version, self._last_seq = progress.version, progress.last_seq
         self.budget.restore(progress.samples, progress.learned_from, progress.allowed)
+        self.quarantine.restore(progress.quarantined)
         log.info("going on from step %d, weights version %d", progress.step, progress.version)
+
+    def _empty_window(self) -> None:
+        """A new window, and of the held-out games too; `fill` reads what belongs in them."""
+        window, samples = self._config.window, self._config.samples
+        self.window = Window(self._game, window.positions, with_surprise=samples.surprise_share > 0)
+        self._held_out = HeldOut(self._game, samples.held_out, window.positions)
+        self._filled: int | None = None
+        """`seq` up to which stored games were looked at; None before `fill`."""
 
     @property
     def step(self) -> int:
@@ -148,11 +157,12 @@ class TrainingLoop:
             self._filled = self._first_wanted(reader, newest) - 1
         end = min(newest, self._filled + most) if most else newest
         old = reader.old_between(self._filled + 1, end)
+        players = reader.players_between(self._filled + 1, end) if self.quarantine.players else {}
         for seq, record in reader.records(self._game, self._filled + 1, end):
             if seq in old:
                 continue
             try:
-                self._add(record, counts=seq > self._known)
+                self._add(record, players.get(seq, ""), counts=seq > self._known)
             except ValueError as error:
                 # Stored under settings with longer games: still there, not used.
                 log.warning("game %d of the store is left out of the window: %s", seq, error)
@@ -162,21 +172,50 @@ class TrainingLoop:
 
     def _first_wanted(self, reader: StoreReader, newest: int) -> int:
         """`seq` of the oldest game that the window had room for at the checkpoint, or has now."""
-        capacity = self.window.capacity
-        first = reader.first_of_newest(capacity, newest, self.trains_on)
-        if 0 < self._last_seq < newest:
-            first = min(first, reader.first_of_newest(capacity, self._last_seq, self.trains_on))
-        return first
 
-    def turn(self, games: Sequence[GameRecord], last_seq: int, positions: int) -> Turn:
+        def first_of(last: int) -> int:
+            left_out = self.quarantine.players
+            return reader.first_of_newest(self.window.capacity, last, self.trains_on, left_out)
+
+        first = first_of(newest)
+        return min(first, first_of(self._last_seq)) if 0 < self._last_seq < newest else first
+
+    def follows_quarantine(self, reader: StoreReader) -> bool:
+        """Whether the store names the same players whose games are not trained on."""
+        return reader.quarantined() == self.quarantine.players
+
+    def follow_quarantine(self, reader: StoreReader) -> None:
+        """Take out of the accounts, and put back, what the store says by now. The window is empty afterwards:
+        `fill` comes next. Games that came since the last `turn` are read by it."""
+        wanted, now = reader.quarantined(), self.quarantine.players
+        for player in sorted(wanted - now):
+            self.quarantine.take(player, self._counted(reader, player))
+        for player in sorted(now - wanted):
+            self.quarantine.give_back(player)
+        self._empty_window()
+
+    def _counted(self, reader: StoreReader, player: str) -> int:
+        """Positions of a player's games that the budget knows."""
+        numbers, total = reader.games_of(player, self._last_seq), 0
+        old = reader.old_between(numbers[0], numbers[-1]) if numbers else frozenset()
+        for stored in reader.numbered([seq for seq in numbers if seq not in old]):
+            with contextlib.suppress(BadRecord):
+                record = stored.record(self._game)
+                total += 0 if self._held_out.takes(record) else record.targets
+        return total
+
+    def turn(
+        self, games: Sequence[GameRecord], last_seq: int, positions: int, players: Sequence[str] = ()
+    ) -> Turn:
         """Add `games` and make steps for a while.
 
         last_seq   of the newest of them in the store
         positions  of all games that ever came in
+        players    who played each of them; empty: nobody who is in quarantine
         Raises Fatal if the loss is no longer a number.
         """
-        for record in games:
-            self._add(record)
+        for record, player in zip(games, players or [""] * len(games), strict=True):
+            self._add(record, player)
         self._grow(positions)
         self._last_seq = max(self._last_seq, last_seq)
         deadline = time.monotonic() + self.turn_seconds
@@ -218,10 +257,15 @@ class TrainingLoop:
         """Whether the game of this uid is trained on, and not held out."""
         return not self._held_out.takes_uid(uid)
 
-    def _add(self, record: GameRecord, *, counts: bool = True) -> None:
+    def _add(self, record: GameRecord, player: str = "", *, counts: bool = True) -> None:
         """It `counts` for the budget unless it only comes back into the window after a restart. ValueError if
         it does not fit."""
-        if self._held_out.takes(record):
+        is_held_out = self._held_out.takes(record)
+        if player in self.quarantine.players:
+            if counts and not is_held_out:
+                self.quarantine.add(player, record.targets)
+            return
+        if is_held_out:
             self._held_out.window.add(record)
             return
         self.window.add(record)
@@ -271,6 +315,7 @@ class TrainingLoop:
             self.round_games,
             self.budget.learned_from,
             self.budget.allowed,
+            self.quarantine.as_dict(),
         )
         weights, trained = self._train_step.weights(self.version), self._train_step.trained_weights()
         state = self._train_step.optimizer_state()

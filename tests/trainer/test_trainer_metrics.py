@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from diagnostics.advice import ADVICE
+from diagnostics.players import PlayerBook
+from games import get_game
 from runtime.monitor.exposition import families
 from store.sqlite import Totals
 from trainer.figures import Figures
@@ -14,7 +16,12 @@ from trainer.metrics import METRICS, STATUSES, watched
 
 def samples(figures: Figures, *, is_connected: bool = True) -> dict[str, float]:
     """By name and label."""
-    run = SimpleNamespace(store=SimpleNamespace(totals=Totals()), folder=SimpleNamespace(path=Path("/")))
+    run = SimpleNamespace(
+        store=SimpleNamespace(totals=Totals()),
+        folder=SimpleNamespace(path=Path("/")),
+        players=PlayerBook(get_game("tic_tac_toe")),
+        training=SimpleNamespace(quarantine=SimpleNamespace(players={"clients/one"})),
+    )
     told = watched(figures, run, lambda: is_connected)  # type: ignore[arg-type]
     return {
         " ".join([sample.name, *sample.labels.values()]): sample.value
@@ -47,3 +54,10 @@ def test_it_is_ready_while_it_is_connected() -> None:
     assert watched(Figures(0.0), run, lambda: True).not_ready() == ""  # type: ignore[arg-type]
     assert "no session" in watched(Figures(0.0), run, lambda: False).not_ready()  # type: ignore[arg-type]
     assert samples(Figures(0.0), is_connected=False)["az_trainer_connected"] == 0
+
+
+def test_players_are_counted_and_never_named() -> None:
+    found = samples(Figures(0.0))
+    assert (found["az_players"], found["az_players_in_quarantine"]) == (0, 1)
+    assert found["az_players_that_differ value errors"] == 0
+    assert not any("clients/one" in name for name in found)

@@ -1,0 +1,75 @@
+"""A line for each player, beside the others'."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+from diagnostics.players import FIGURES, Compared, PlayerBook, rates
+from games.spec import Game
+from report.players.again import Judged
+from runtime.text_table import aligned
+from store.reader import Range, StoreReader
+
+HEADING = ("player", "games", "games/h", "plies", "z", "resigned", "z", "value error", "z")
+SEARCHED = ("searched again", "excess", "z")
+
+
+def read_book(
+    games: StoreReader, game: Game, newest: int
+) -> tuple[PlayerBook, dict[int, str], dict[str, float]]:
+    """The `newest` games by player: what they are like, who played which, and games an hour."""
+    book, of_player, times = PlayerBook(game, newest), {}, []
+    first, last = games.bounds(Range(newest=newest))
+    players = games.players_between(first, last)
+    for stored, record in games.sound(game, Range(first, last)):
+        player = players.get(stored.seq)
+        if player is None:
+            continue
+        of_player[stored.seq] = player
+        times.append((player, stored.received_at))
+        book.on_games([(record, player)])
+    return book, of_player, rates(times)
+
+
+def suspects(book: PlayerBook, judged: Mapping[str, Judged]) -> dict[str, list[str]]:
+    """What is wrong with each player of whom something is."""
+    found: dict[str, list[str]] = {}
+    for figure, players in book.who_differs().items():
+        for player in players:
+            found.setdefault(player, []).append(f"other {figure}")
+    for player, one in judged.items():
+        if one.is_made_up:
+            found.setdefault(player, []).append("visits that no search gives")
+    return found
+
+
+def table(
+    book: PlayerBook, rate: Mapping[str, float], judged: Mapping[str, Judged], held: Collection[str]
+) -> str:
+    """All players, who has most games first. `held`: those in quarantine."""
+    wrong = suspects(book, judged)
+    rows = [[*HEADING, *(SEARCHED if judged else ()), "remarks"]]
+    for player, count in book.players.items():
+        compared = book.compared(player)
+        cells = [player, str(count), f"{rate.get(player, 0.0):.0f}"]
+        for figure in FIGURES:
+            cells += _figure(figure, compared[figure])
+        if judged:
+            cells += _searched(judged.get(player))
+        remarks = [*(["in quarantine"] if player in held else []), *wrong.get(player, [])]
+        rows.append([*cells, "; ".join(remarks)])
+    return aligned(rows)
+
+
+def _figure(name: str, one: Compared) -> list[str]:
+    value = f"{100 * one.mean:.1f}%" if name == "resignations" else f"{one.mean:.2f}"
+    return [value if not math.isnan(one.mean) else "-", _z(one.z)]
+
+
+def _searched(one: Judged | None) -> list[str]:
+    return ["-", "-", "-"] if one is None else [str(one.positions), f"{one.excess:+.3f}", _z(one.z)]
+
+
+def _z(z: float) -> str:
+    return "-" if math.isnan(z) else f"{z:+.1f}"
