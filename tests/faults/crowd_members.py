@@ -1,7 +1,7 @@
-"""`python tests/faults/crowd_members.py PORT COUNT FIRST`: COUNT clients that join and ask for a leaf.
+"""`python tests/faults/crowd_members.py PORT COUNT FIRST`: clients that join the leaves port and ask once.
 
-Their numbers begin at FIRST. Prints a line for each first answer of a session: which client, which of its
-sessions, and when (monotonic clock). They go on, with heartbeats, until the process is killed.
+COUNT of them, whose numbers begin at FIRST. Prints a line for each first answer of a session: which client,
+which of its sessions, and when (monotonic clock). They go on, with heartbeats, until the process is killed.
 """
 
 from __future__ import annotations
