@@ -27,9 +27,9 @@ ACCEPTS = 64
 """Connections accepted in one turn of the loop."""
 CROWD = 64
 """Connections turned away, one by one or at once, after which none is accepted for `CROWD_PAUSE`."""
-CROWD_PAUSE = 0.05
-"""Seconds. Who floods a port then waits in the kernel and costs the others nothing: at most 1,280 connections
-a second are turned away. Behind a full backlog a newcomer waits for less than a second."""
+CROWD_PAUSE = 0.2
+"""Seconds. Who floods a port then waits in the kernel and costs the others nothing: at most 320 connections a
+second are turned away. Behind a full backlog a newcomer waits for some three seconds."""
 ACCEPT_PAUSE = 0.2
 """Seconds without accepting after the system had no descriptor or memory for a connection."""
 LOCAL = ""

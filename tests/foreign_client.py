@@ -16,7 +16,6 @@ import zmq
 
 PROTOCOL = 4
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
-UNASKED = ("grant", "weights_info", "pong")  # what a server may say at any time
 SAY_HELLO_AGAIN = ("hello_required", "session_unknown")
 Message = tuple[dict, list[bytes]]
 
@@ -65,15 +64,6 @@ class Channel:
         if header["type"] == "grant":
             self.welcome |= {key: header[key] for key in ("credits", "games_in_flight")}
         return header, frames
-
-    def answer(self, seconds: float) -> dict:
-        """Return the next header that is not UNASKED; raise TimeoutError when none came in time."""
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            message = self.receive(left)
-            if message is not None and message[0]["type"] not in UNASKED:
-                return message[0]
-        raise TimeoutError("no answer")
 
     def hello(self, deadline: float) -> dict:
         """Say hello, again with growing random waits, until welcome; raise Goodbye when told off for good."""

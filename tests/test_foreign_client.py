@@ -204,17 +204,19 @@ def test_a_header_of_the_wrong_shape_is_refused_on_both_ports(
 ) -> None:
     for channel in (client.leaves, client.bulk):
         channel.send(header)
-        answer = channel.answer(client.seconds)
-        assert (answer["type"], answer["code"]) == ("refused", "bad_message")
-        assert (answer["request"], answer["retry_after"]) == (request_number, 0)
+        answer = channel.receive(client.seconds)
+        assert answer is not None
+        assert (answer[0]["type"], answer[0]["code"]) == ("refused", "bad_message")
+        assert (answer[0]["request"], answer[0]["retry_after"]) == (request_number, 0)
 
 
 def test_a_message_on_the_wrong_port_or_with_a_frame_too_many_is_refused(client: Client) -> None:
     game = {"type": "put_game", "uid": bytes(16), "sha256": bytes(32)}
     for channel, frames, code in ((client.leaves, [b""], "bad_message"), (client.bulk, [], "bad_frames")):
         channel.send(game, *frames)
-        answer = channel.answer(client.seconds)
-        assert (answer["type"], answer["code"]) == ("refused", code)
+        answer = channel.receive(client.seconds)
+        assert answer is not None
+        assert (answer[0]["type"], answer[0]["code"]) == ("refused", code)
 
 
 @pytest.mark.parametrize(
@@ -237,10 +239,11 @@ def test_a_hello_of_the_wrong_shape_is_answered(
     for bulk in (0, 1):
         channel = Channel(f"tcp://127.0.0.1:{port + bulk}")
         channel.send(hello)
-        told = channel.answer(client.seconds)
+        told = channel.receive(client.seconds)
         channel.close(bye=False)
-        assert (told["type"], told["code"], told["retry_after"]) == ("goodbye", code, 0)
-        assert words in told["reason"]
+        assert told is not None
+        assert (told[0]["type"], told[0]["code"], told[0]["retry_after"]) == ("goodbye", code, 0)
+        assert words in told[0]["reason"]
 
 
 def _rejections(game: Game) -> dict[str, Game]:
@@ -381,13 +384,15 @@ def test_goodbye_says_which_side_to_upgrade(
 def test_nothing_without_hello_nor_after_bye(client: Client, port: int) -> None:
     channel = Channel(f"tcp://127.0.0.1:{port}")
     channel.send({"type": "get_status"})
-    told = channel.answer(client.seconds)
-    assert (told["type"], told["code"]) == ("goodbye", "hello_required")
+    told = channel.receive(client.seconds)
+    assert told is not None
+    assert (told[0]["type"], told[0]["code"]) == ("goodbye", "hello_required")
     channel.hello(client.deadline())
     assert client.status(channel)["sessions"]["clients"] == 2
     channel.send({"type": "bye"})
     channel.send({"type": "get_status"})
-    told = channel.answer(client.seconds)
-    assert (told["type"], told["code"]) == ("goodbye", "hello_required")
+    told = channel.receive(client.seconds)
+    assert told is not None
+    assert (told[0]["type"], told[0]["code"]) == ("goodbye", "hello_required")
     channel.close(bye=False)
     assert client.status(client.leaves)["sessions"]["clients"] == 1

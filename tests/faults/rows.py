@@ -82,11 +82,12 @@ ROWS: tuple[Row, ...] = (
     Row(17, "other versions of the protocol", "older, newer, unknown fields", "", tests(
         "protocol/test_protocol_sessions.py::test_another_protocol_is_told_which_side_to_upgrade"),
         missing="no earlier release exists to be run against this one"),
-    Row(18, "keys", "", "", "", missing="see security.md"),
+    Row(18, "keys", "a wrong key, none, one that is revoked, a client's in place of a trainer's, a list that cannot be read", "P5", tests(
+        "test_keys_end_to_end.py::test_clients_and_trainer_join_with_their_keys_until_one_is_revoked", "server/test_front_keys.py::test_a_key_joins_as_what_it_was_allowed_for_and_nothing_else", "server/test_front_keys.py::test_a_list_that_cannot_be_read_ends_no_session", "protocol/test_curve.py::test_what_was_changed_on_its_way_is_not_delivered")),
     Row(19, "clock jumps", "every part runs under a virtual clock of its own in the simulation", "P1", SIMULATE, ("simulate",),
         "wall clocks are not moved; only times of day shown to people depend on them"),
     Row(20, "1,000 clients at once, and again after a kill of azserver", "1,000 real connections from four processes and 20 addresses",
-        "P5", f"`{FAULTS} crowd`", ("crowd",), "30 s was missed on a machine with many other busy processes (figure); a quiet one was not to be had. 24 hours of "
+        "P5", f"`{FAULTS} crowd`", ("crowd",), "From one address it takes longer, see below. 24 hours of "
         "churn: `make soak MINUTES=120` does less of it"),
     Row(21, "late news of weights", "an announcement that a player could not be sent", "P6", tests("server/test_front_bulk.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later")),
     Row(22, "weights damaged on their way or on disk", "any losses; flipped bytes", "P6", tests(

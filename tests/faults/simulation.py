@@ -153,7 +153,14 @@ class World:
             run="simulated", game=GAME, history=1, self_play=asdict(SelfPlaySettings(history=1)),
             leaves=(LEAVES,), bulk=(BULK,), evaluators=EVALUATORS,
         )  # fmt: skip
-        return Front(settings, store)
+        front = self.front = Front(settings, store)
+        self.at_end("server", lambda: self.note_faults(front))
+        return front
+
+    def note_faults(self, front: Front) -> None:
+        """What a handler raised does not end the front; here nothing should."""
+        if front.figures.faults.count:
+            self.loop.faults.append(f"the front noted {front.figures.faults.count} faults of its own")
 
     # ---- what goes wrong --------------------------------------------------------------------
 
@@ -212,6 +219,7 @@ async def _run(world: World) -> list[str]:
         rested = await until(world.at_rest, CALM, step=1.0)
         await asyncio.sleep(1.0)
         found = faults(world.ledger, disk := world.on_disk())
+        world.note_faults(world.front)
         if not rested:
             found += unfinished(world.ledger, disk) or ["leaves were never answered, or games never finished"]
         return found + world.loop.faults

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from mutants import MUTANTS
 from simulation import Outcome, simulate
+from virtual_net import VirtualDoor
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = 200
@@ -49,6 +51,12 @@ def test_a_planted_fault_is_caught(name: str) -> None:
         if any(fault.startswith(mutant.promise) for fault in found):
             return
     pytest.fail(f"{name} was not caught in {MUTANT_SEEDS} seeds")
+
+
+def test_what_a_handler_of_the_front_raises_is_seen() -> None:
+    """The front lives on, which would hide it."""
+    with mock.patch.object(VirtualDoor, "charge", side_effect=TypeError):
+        assert any("faults of its own" in fault for fault in simulate(1).faults)
 
 
 def test_a_seed_is_repeated_exactly_in_another_process() -> None:

@@ -3,8 +3,6 @@
 
 import { el, svgEl } from "./core.js";
 
-const TOWARDS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-
 /** A mark on one spot: a disc in its middle, or the foot of a column, so that the stones stay in sight. */
 function shade(spot, opacity, title) {
   const radius = Math.min(spot.width, spot.height) * 0.34;
@@ -73,11 +71,6 @@ export class Board {
       parts.push(svgEl("rect", {
         ...spot, class: `spot ${kind}`, role: "button", tabindex: 0, "aria-label": this.named(name, kind), "data-spot": name, onclick: act,
         onkeydown: (event) => {
-          if (event.key in TOWARDS) {
-            event.preventDefault();
-            this.focusTowards(name, ...TOWARDS[event.key]);
-            return;
-          }
           if (event.key !== "Enter" && event.key !== " ") return;
           event.preventDefault();
           act();
@@ -85,20 +78,6 @@ export class Board {
       }, svgEl("title", {}, name)));
     }
     this.overlay.replaceChildren(...parts);
-  }
-
-  /** Focus the nearest place in a direction; one that lies aside is taken for farther away. */
-  focusTowards(name, dx, dy) {
-    const middle = ({ x, y, width, height }) => [x + width / 2, y + height / 2];
-    const [x, y] = middle(this.spots.get(name));
-    let [best, least] = [null, Infinity];
-    for (const place of this.overlay.querySelectorAll(".spot")) {
-      const [toX, toY] = middle(this.spots.get(place.dataset.spot));
-      const along = (toX - x) * dx + (toY - y) * dy;
-      const cost = along + 3 * Math.abs((toX - x) * dy + (toY - y) * dx);
-      if (along > 1 && cost < least) [best, least] = [place, cost];
-    }
-    best?.focus();
   }
 
   named(name, kind) {
