@@ -40,7 +40,7 @@ class Controller:
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Controller]:
-    controller = Controller("--game", "go_5x5", "--nodes", "40")
+    controller = Controller("--game", "go_9x9", "--nodes", "10")  # other tests compile it too
     with controller.process:
         yield controller
         assert controller.ask("quit") == "="
@@ -53,7 +53,7 @@ def test_it_plays_a_whole_game_against_itself_and_scores_it(engine):
     while moves[-2:] != ["= pass", "= pass"]:
         moves.append(engine.ask(f"genmove {'bw'[len(moves) % 2]}"))
         assert moves[-1].startswith("= ")
-        assert len(moves) <= 60, "a game of 5 x 5 has 50 plies at most, and the passes behind them"
+        assert len(moves) <= 170, "a game of 9 x 9 has 162 plies at most, and the passes behind them"
     assert engine.ask("final_score")[:4] in ("= B+", "= W+")
     assert engine.ask("final_status_list alive").startswith("=")
 
@@ -62,7 +62,7 @@ def test_another_board_and_komi_are_played_by_an_untrained_network(engine):
     assert [engine.ask(line) for line in ("boardsize 3", "komi 9", "genmove b")][:2] == ["=", "="]
     assert engine.ask("undo") == "="
     assert engine.ask("get_komi") == "= 9"
-    assert engine.ask("boardsize 5") == "="
+    assert engine.ask("boardsize 9") == "="
 
 
 def test_a_stream_of_analysis_runs_until_the_next_command(engine):
@@ -94,7 +94,7 @@ HOSTILE = [
 
 
 def test_hostile_input_never_kills_it_and_the_end_of_input_ends_it_after_its_answers():
-    script = b"\n".join([b"boardsize 5", *HOSTILE, b"set_free_handicap A1 A1", b"loadsgf /", b"1 genmove b"])
+    script = b"\n".join([b"boardsize 9", *HOSTILE, b"set_free_handicap A1 A1", b"loadsgf /", b"1 genmove b"])
     command = [*COMMAND, "--nodes", "10"]
     done = subprocess.run(
         command, input=script, stdout=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE, check=True
