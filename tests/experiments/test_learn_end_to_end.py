@@ -20,6 +20,7 @@ most_games = 100
 snapshot_minutes = 0.1
 simulations = 8
 judge_simulations = 4
+opponents = ["random"]
 games = 16
 
 [trainer]
