@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from changed_settings import self_play
+from every_game import EVERY_GAME
 from hands import NAME as HANDS
 from leaf_by_leaf import played
 
 from client.self_play import Player
-from games import GAME_NAMES, get_game
+from games import get_game
 from net.architectures.registry import build, named
 from net.inference import Inference
 from net.weights import WeightsMeta, save
@@ -33,7 +34,7 @@ PLIES = 12
 
 @pytest.mark.parametrize("net", ["1x16", "tf1x16"])
 @pytest.mark.parametrize("selection", NAMES)
-@pytest.mark.parametrize("name", [*GAME_NAMES, HANDS])
+@pytest.mark.parametrize("name", [*EVERY_GAME, HANDS])
 def test_a_game_is_played_checked_and_learned_from(
     name: str, selection: str, net: str, tmp_path: Path
 ) -> None:
