@@ -1,28 +1,31 @@
-"""Who plays for a run, and how fast: counted from the games that the trainer has stored lately."""
+"""Who plays for a run, and how fast: counted from the games that the trainer
+has stored lately."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from protocol.records import BadRecord, from_bytes
 from runtime.exits import Fatal
-from store.reader import Range, StoreReader
+from store.reader import StoreReader
 from store.rows import Stored
 
 WINDOW = 600.0
 """Seconds over which rates are taken."""
-MOST_AT_ONCE = 200
-"""Games whose records are read at a look; of more, the newest stand for all."""
-MOST_KEPT = 4000
+SHORTEST = 10.0
+"""Seconds over which they are taken at least: of a run that has just begun."""
+MOST_READ = 400
+"""Games of the window whose records are read; of more, so many stand for all."""
+MIX = 0x9E3779B1
+"""2^32 over the golden ratio: multiples of it spread evenly, so players who take turns are met alike."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """A stored game, counted `weight` times."""
+    """A stored game."""
 
     at: float
     """When it was stored, seconds since 1970."""
@@ -31,7 +34,6 @@ class Played:
     plies: int
     seconds: float
     version: int
-    weight: float
 
 
 class Players:
@@ -41,74 +43,99 @@ class Players:
         self._path = path
         self._reader: StoreReader | None = None
         self._inode = 0
-        self._last = 0
-        """Number of the newest game seen."""
-        self._games: deque[Played] = deque(maxlen=MOST_KEPT)
+        self._games: dict[int, Played] = {}
+        """By number: those of the window that were read."""
 
     def close(self) -> None:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
 
-    def look(self) -> None:
-        """Read the games that are new. A store that is gone has no players."""
+    def rates(self, now: float | None = None) -> list[dict[str, Any]]:
+        """One row for each player that has played lately, the busiest first. A store that is gone has none.
+
+        now  seconds since 1970: where the window ends
+        """
         try:
             inode = self._path.stat().st_ino
             if self._reader is not None and inode != self._inode:  # a new run under the old name
                 self._forget()
             if self._reader is None:
                 self._reader, self._inode = StoreReader(self._path), inode
-            self._take_new(self._reader)
+            return self._rates(self._reader, time.time() if now is None else now)
         except (Fatal, OSError):
             self._forget()
+            return []
 
     def _forget(self) -> None:
         self.close()
         self._games.clear()
-        self._last = 0
 
-    def _take_new(self, reader: StoreReader) -> None:
-        newest = reader.span()[1]
-        fresh = newest - self._last if self._last else min(newest, MOST_AT_ONCE)
-        if fresh <= 0:
-            return
-        rows = list(reader.rows(Range(first=newest - min(fresh, MOST_AT_ONCE) + 1, last=newest)))
-        self._games.extend(_played(row, fresh / max(1, len(rows))) for row in rows)
-        self._last = newest
-
-    def rates(self, now: float | None = None) -> list[dict[str, Any]]:
-        """One row for each player that has played lately, the busiest first. `now`: seconds since 1970."""
-        now = time.time() if now is None else now
-        recent = [game for game in self._games if game.at >= now - WINDOW]
-        if not recent:
+    def _rates(self, reader: StoreReader, now: float) -> list[dict[str, Any]]:
+        first, last = _since(reader, now - WINDOW), reader.span()[1]
+        if last == 0 or first > last:
             return []
-        # A look back may reach less far than WINDOW: the run is younger, or only its newest games were read.
-        hours = max(now - min(game.at for game in recent), 10.0) / 3600
+        self._read(reader, first, last)
+        ((began,),) = reader.query("SELECT received_at FROM games WHERE seq >= ? ORDER BY seq LIMIT 1", first)
+        hours = max(now - began, SHORTEST) / 3600
         by_player: dict[tuple[str, str], list[Played]] = {}
-        for game in recent:
+        for _, game in sorted(self._games.items()):
             by_player.setdefault((game.source, game.player), []).append(game)
-        rows = [_rate(source, player, games, hours, now) for (source, player), games in by_player.items()]
+        weight = (last - first + 1) / max(1, len(self._games))
+        rows = [_rate(who, games, weight, hours, now) for who, games in by_player.items()]
         return sorted(rows, key=lambda row: (-row["games_per_h"], row["player"]))
 
+    def _read(self, reader: StoreReader, first: int, last: int) -> None:
+        """Read evenly spread games of the window, as far as they were not read before."""
+        wanted = _sample(first, last)
+        self._games = {number: self._games[number] for number in wanted if number in self._games}
+        fresh = [number for number in wanted if number not in self._games]
+        self._games.update((row.seq, _played(row)) for row in reader.numbered(fresh))
 
-def _rate(source: str, player: str, games: list[Played], hours: float, now: float) -> dict[str, Any]:
-    weight = sum(game.weight for game in games)
+
+def _since(reader: StoreReader, moment: float) -> int:
+    """Number of the first game that was stored at `moment`, seconds since 1970, or later."""
+    low, high = reader.span()
+    sql = "SELECT received_at FROM games WHERE seq >= ? ORDER BY seq LIMIT 1"
+    while low <= high:
+        middle = (low + high) // 2
+        ((at,),) = reader.query(sql, middle)
+        if at < moment:
+            low = middle + 1
+        else:
+            high = middle - 1
+    return low
+
+
+def _sample(first: int, last: int) -> list[int]:
+    """At most about MOST_READ of the numbers; those of a longer stretch are among those of a shorter one."""
+    share = 1.0
+    while share * (last - first + 1) > MOST_READ:
+        share /= 2
+    return [number for number in range(first, last + 1) if number * MIX % 2**32 < share * 2**32]
+
+
+def _rate(
+    who: tuple[str, str], games: list[Played], weight: float, hours: float, now: float
+) -> dict[str, Any]:
+    """Of the player `who` (source, name), each of whose `games` stands for `weight` games in `hours`."""
+    source, player = who
     newest = games[-1]
     return {
         "player": player,
         "kind": {"workers": "worker of azserver", "clients": "azclient"}.get(source, source),
-        "games_per_h": weight / hours,
-        "positions_per_s": sum(game.plies * game.weight for game in games) / hours / 3600,
+        "games_per_h": len(games) * weight / hours,
+        "positions_per_s": sum(game.plies for game in games) * weight / hours / 3600,
         "seconds_per_game": sum(game.seconds for game in games) / len(games),
         "version": newest.version,
         "seen": max(0.0, now - newest.at),
     }
 
 
-def _played(row: Stored, weight: float) -> Played:
+def _played(row: Stored) -> Played:
     try:
         record = from_bytes(row.unpacked())
         player, seconds = record.source or "?", record.seconds
     except BadRecord:
         player, seconds = "?", 0.0
-    return Played(row.received_at, player, row.source, row.plies, seconds, row.version_max, weight)
+    return Played(row.received_at, player, row.source, row.plies, seconds, row.version_max)

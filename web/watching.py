@@ -59,7 +59,6 @@ class Files:
             self.players.close()
             raise Trouble(f"Run {self.run.name} is gone: it is being deleted, or was moved.", HTTPStatus.GONE)
         self.curves.look()
-        self.players.look()
         about = summary(self.run, locked_inodes())
         pace = Pace.of(settings_of(self.run.trainer_config))
         to_next = seconds_to_next(self.curves.rows, pace, time.time()) if about["running"] else None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -83,26 +86,42 @@ def test_rates_are_those_of_the_last_ten_minutes(tmp_path: Path) -> None:
     games = records("tic_tac_toe", 8)
     folder = store_run(tmp_path / "run", "tic_tac_toe", [entry(game) for game in games[:4]])
     players = Players(folder / "games.db")
-    players.look()
     at = players.rates()
     assert sum(row["games_per_h"] for row in at) == pytest.approx(4 * 360, rel=0.2)
     store = Store(folder / "games.db", "tic_tac_toe")
     store.commit([entry(game, "clients") for game in games[4:]])
     store.close()
-    players.look()
     kinds = {row["kind"] for row in players.rates()}
     assert kinds == {"worker of azserver", "azclient"}
     assert players.rates(now=10e9) == []
     (folder / "games.db").unlink()
-    players.look()
     assert players.rates() == []
+    players.close()
+
+
+def test_games_that_come_in_all_at_once_at_the_end_count_over_the_whole_run(tmp_path: Path) -> None:
+    """Two players take turns for three minutes, but most games are handed in within the last seconds."""
+    (game,) = records("tic_tac_toe", 1)
+    store = Store(tmp_path / "games.db", "tic_tac_toe")
+    games = [
+        dataclasses.replace(game, uid=at.to_bytes(16), source=f"player {at % 2}", seconds=0.3)
+        for at in range(3000)
+    ]
+    store.commit([entry(one) for one in games])
+    store.close()
+    with closing(sqlite3.connect(tmp_path / "games.db")) as file, file:
+        file.execute("UPDATE games SET received_at = CASE WHEN seq <= 100 THEN 1000 + seq ELSE 1180 END")
+    players = Players(tmp_path / "games.db")
+    for _ in range(2):
+        rows = players.rates(now=1181.0)
+        assert [row["games_per_h"] for row in rows] == pytest.approx([1500 * 20] * 2, rel=0.1)
+        assert rows[0]["seconds_per_game"] == pytest.approx(0.3)
     players.close()
 
 
 def test_players_of_a_store_that_is_no_store_are_none(tmp_path: Path) -> None:
     (tmp_path / "games.db").write_bytes(b"nothing of the kind" * 100)
     players = Players(tmp_path / "games.db")
-    players.look()
     assert players.rates() == []
 
 

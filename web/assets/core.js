@@ -78,6 +78,12 @@ export function duration(seconds) {
   return `${Math.round(seconds / 86400)} days`;
 }
 
+/** How long something takes that may be quick: with a decimal below ten seconds. */
+export function taken(seconds) {
+  if (seconds === null || seconds === undefined || !(seconds < 9.95)) return duration(seconds);
+  return seconds < 0.05 ? "under 0.1 s" : `${seconds.toFixed(1)} s`;
+}
+
 /** What a run does: [text, class of its badge]. */
 export const stateOf = (run) => ({
   running: ["running", "badge good"], ended: ["ended", "badge"], silent: [`no answer for ${duration(run.silent_s)}`, "badge bad"],

@@ -1,6 +1,6 @@
 // One run: live figures, players, alerts, curves.
 
-import { api, ask, complain, count, duration, el, fixed, main, stateOf, table, trying, words } from "./core.js";
+import { api, ask, complain, count, duration, el, fixed, main, stateOf, table, taken, trying, words } from "./core.js";
 import { Curves } from "./curves.js";
 
 const { run } = main.dataset;
@@ -67,10 +67,10 @@ function drawPlayers(found) {
   const columns = [["Player"], ["Kind"], ["Games/h", true], ["Positions/s", true], ["A game takes", true], ["Weights", true], ["Last game", true]];
   const isRunning = found.summary.running;
   const last = isRunning ? "ago" : "before the end";
-  const rows = found.players.map((one) => [one.player, one.kind, count(one.games_per_h), fixed(one.positions_per_s, 1), duration(one.seconds_per_game), count(one.version), `${duration(one.seen)} ${last}`]);
+  const rows = found.players.map((one) => [one.player, one.kind, count(one.games_per_h), fixed(one.positions_per_s, 1), taken(one.seconds_per_game), count(one.version), `${duration(one.seen)} ${last}`]);
   players.replaceChildren(el("h2", {}, "Workers and clients"),
     rows.length ? table("Workers and clients", columns, rows) : el("p", { class: "note" }, "No game has come in during the last ten minutes."),
-    el("p", { class: "note" }, `Rates over the last ten minutes${isRunning ? "" : " of the run"}, from the games that the trainer has stored.`));
+    el("p", { class: "note" }, `Rates over the last ten minutes${isRunning ? "" : " of the run"}, or since its first game if that is less, from the games that the trainer has stored.`));
 }
 
 function drawFigures(found) {
