@@ -68,10 +68,12 @@ ADVICE: Mapping[str, Advice] = {
         "a smaller --samples.per-position, a larger --window.positions, a lower --optimizer.lr",
     ),
     "old weights": Advice(
-        "read the logs of azserver and the trainer for weights that were refused",
-        "players do not get new weights, or weights come faster than games end",
-        "look for refused or undelivered weights in the logs of server and clients; else a larger "
-        "--publishing.steps",
+        "this is harmless if many finished games wait to be stored: wait, use fewer --games, or double "
+        "--self-play.search.simulations of azserver",
+        "games are played faster than the trainer stores them, and grow old while they wait in the spool; "
+        "seldom, players do not get new weights",
+        "if no games wait, look for weights that were refused or not delivered in the logs of azserver, "
+        "trainer and clients; a larger --publishing.steps makes versions rarer",
     ),
     "memorising": Advice(
         "halve --samples.per-position of the trainer",

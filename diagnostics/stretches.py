@@ -109,7 +109,7 @@ class Stretch:
         """Share of the saturated values that were wrong."""
         return self.saturated_wrong / max(1, self.saturated)
 
-    def figures(self, lag: float | None) -> dict[str, Any]:
+    def figures(self, lag: int | None) -> dict[str, Any]:
         """Figures by the names of docs/protocol.md; None for what is unknown, without games for all.
 
         lag  weights versions that the newest games are behind

@@ -55,9 +55,9 @@ class Watch:
         return (self._stretches[-1] if self._stretches else self._open).figures(self.lag)
 
     @property
-    def lag(self) -> float | None:
+    def lag(self) -> int | None:
         """Weights versions that the newest games are behind (median); None before there are enough games."""
-        return statistics.median(self._lags) if len(self._lags) == NEWEST_GAMES else None
+        return statistics.median_low(self._lags) if len(self._lags) == NEWEST_GAMES else None
 
     def alerts(self, figures: Mapping[str, Any]) -> list[str]:
         """Short texts of all present alerts. Those that began or ended since the last call are logged.

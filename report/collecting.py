@@ -56,7 +56,7 @@ def collect(run: RunFolder, games: StoreReader, per_bin: int) -> Report:
     figures = run.read_figures()
     reuse = history.rows[-1].get("trainer/samples_per_position") if history.rows else None
     stretches = [sums.stretch for sums in sample.bins]
-    signs = Signs(get_game(games.game), stretches, history.lessons(), _lag(run, games), reuse)
+    signs = Signs(get_game(games.game), stretches, history.lessons(), _lag(run, games, history), reuse)
     return Report(
         run, _about(run, games), _settings(run.config), figures, history, binned, sample, _times(games),
         read_ratings(run.path / "ratings.json"), sample_games(games), find_alerts(signs),
@@ -78,14 +78,20 @@ def _settings(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _lag(run: RunFolder, games: StoreReader) -> float | None:
-    """Weights versions that the newest games are behind the newest weights; None without weights or games."""
+def _lag(run: RunFolder, games: StoreReader, history: History) -> float | None:
+    """Weights versions that the newest games are behind, as the trainer said last, so that all say the same.
+
+    In a run whose trainer never said it: counted from its files; None without weights or games.
+    """
+    said = history.rows[-1].get("trainer/weights_age") if history.rows else None
+    if said is not None:
+        return said
     try:
         newest = int(json.loads((run.weights / "current.json").read_bytes())["version"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     played = [one.version_max for one in games.rows(Range(newest=NEWEST_GAMES), with_data=False)]
-    return max(0.0, newest - statistics.median(played)) if len(played) == NEWEST_GAMES else None
+    return max(0, newest - statistics.median_low(played)) if len(played) == NEWEST_GAMES else None
 
 
 def _times(games: StoreReader) -> list[tuple[int, float]]:

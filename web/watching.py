@@ -77,11 +77,20 @@ class Files:
 
 
 def _with_advice(text: str) -> dict[str, str]:
-    """An alert as the trainer tells it, `name: what was seen`, with its likely cause and what to change."""
+    """An alert as the trainer tells it, `name: what was seen`, with what to do, its likely cause and what
+    else to change."""
     name, _, seen = text.partition(": ")
     advice = advice_on(name)
     found = {"name": name, "seen": seen}
-    return found if advice is None else {**found, "cause": advice.cause, "change": advice.change}
+    if advice is None:
+        return found
+    return {**found, "first": advice.first, "cause": advice.cause, "change": advice.change}
+
+
+def newest_alerts(written: list[dict[str, str]], live: Mapping[str, Any] | None) -> list[dict[str, str]]:
+    """The alerts that azserver tells, as everywhere else; those `written` in the run's folder are older."""
+    told = ((live or {}).get("trainer") or {}).get("alerts")
+    return written if told is None else [_with_advice(str(text)) for text in told]
 
 
 class Watching:
@@ -219,6 +228,7 @@ class _Watched:
                 return {**figures, "server": "", "live": None, "lines": None}
             live = await server.ask(running=figures["summary"]["running"])
             lines = as_rows(live) if live else None
+            figures["alerts"] = newest_alerts(figures["alerts"], live)
             return {**figures, "server": server.state, "live": live, "lines": lines}
         except Exception as error:
             known = trouble_of(error)

@@ -19,6 +19,7 @@ from diagnostics.roots import entropies
 from games import get_game
 from games.movers import Movers
 from report.bins import Bin, first_games, merged, read_bins
+from report.collecting import collect
 from report.game_charts import calibration, speeds
 from report.history import STEP, read_history
 from report.sampling import Sampled, add, take_sample
@@ -128,3 +129,15 @@ def test_history_is_read_from_whole_lines(tmp_path: Path) -> None:
     assert history.curve("trainer/policy_loss")[1][:1] == pytest.approx([2.97])
     assert [lesson.step for lesson in history.lessons()] == [6, 8]
     assert read_history(RunFolder(tmp_path, "empty")).rows == []
+
+
+def test_the_age_of_weights_is_the_one_that_the_trainer_said_last(tmp_path: Path) -> None:
+    """So the alert has the same number on the page, in azrun and in the browser."""
+    (record,) = records("connect_four", 1)
+    run = whole_run(tmp_path / "run", "connect_four", copies(record, 120, 1))
+    with (run / "figures.jsonl").open("a") as file:
+        file.write(json.dumps({**figures(100), "trainer/weights_age": 5.0}) + "\n")
+    with closing(open_games(str(run), tmp_path)) as games:
+        found = collect(RunFolder(tmp_path, "run"), games, 10)
+    (alert,) = found.alerts
+    assert alert.short == "old weights: newest games are 5 weights versions behind (limit 3)"

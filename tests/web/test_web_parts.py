@@ -14,6 +14,7 @@ import pytest
 from games_runs import entry, records, store_run
 from report_runs import figures
 
+from diagnostics.advice import ADVICE
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
 from store.sqlite import Store
@@ -23,6 +24,7 @@ from web.curves import Curves, charts
 from web.next_weights import Pace, seconds_to_next
 from web.players import Players
 from web.run_list import newest_row, summaries
+from web.watching import newest_alerts
 
 
 def add_rows(path: Path, *steps: int) -> None:
@@ -123,6 +125,17 @@ def test_players_of_a_store_that_is_no_store_are_none(tmp_path: Path) -> None:
     (tmp_path / "games.db").write_bytes(b"nothing of the kind" * 100)
     players = Players(tmp_path / "games.db")
     assert players.rates() == []
+
+
+def test_alerts_are_those_that_azserver_tells_now_with_the_same_advice_as_everywhere() -> None:
+    """What the trainer wrote is some seconds older, and has other numbers."""
+    written = [{"name": "old weights", "seen": "newest games are 4 weights versions behind (limit 3)"}]
+    text = "old weights: newest games are 5 weights versions behind (limit 3)"
+    (alert,) = newest_alerts(written, {"trainer": {"alerts": [text]}})
+    assert f"{alert['name']}: {alert['seen']}" == text
+    assert alert["first"] == ADVICE["old weights"].first
+    assert newest_alerts(written, {"trainer": {"alerts": []}}) == []
+    assert newest_alerts(written, None) == newest_alerts(written, {"trainer": None}) == written
 
 
 def rows(*steps_at: tuple[float, float, float]) -> list[dict[str, float]]:

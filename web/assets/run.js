@@ -56,8 +56,8 @@ function drawCards(found) {
 function drawAlerts(found) {
   const boxes = found.alerts.map((alert) => el("article", { class: "alert" },
     el("h3", {}, alert.name), el("p", {}, alert.seen),
-    alert.cause ? el("p", {}, el("b", {}, "Likely cause: "), alert.cause) : null,
-    alert.change ? el("p", {}, el("b", {}, "What to change: "), alert.change) : null));
+    ...[["What to do", alert.first], ["Likely cause", alert.cause], ["What else to change", alert.change]]
+      .map(([head, text]) => text ? el("p", {}, el("b", {}, `${head}: `), text) : null)));
   const old = [...alerts.querySelectorAll("h3")].map((one) => one.textContent).join();
   const is = found.alerts.map((one) => one.name).join();
   if (old !== is || boxes.length) alerts.replaceChildren(...boxes);
