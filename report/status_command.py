@@ -14,7 +14,7 @@ from tyro.conf import Positional
 
 from diagnostics.advice import told
 from diagnostics.doctor.finding import Level
-from diagnostics.doctor.service import figure_findings, service_findings
+from diagnostics.doctor.service import figure_findings, is_starting, service_findings
 from runtime.config import load
 from runtime.exits import Exit, Fatal
 from runtime.figures_text import rows
@@ -184,6 +184,8 @@ def as_text(status: RunStatus) -> str:
     state = "live" if status.live else "as its trainer left it: no azserver works on it here"
     head = [("run", f"{status.figures.get('run')} ({status.figures.get('game')}), {state}")]
     shown = [row for row in rows(status.figures) if row[0] != "alert" and (status.live or _is_known(row[1]))]
+    if status.live and is_starting(status.figures):
+        head.append(("starting", "azserver has no evaluator yet; ask again in a minute"))
     table = aligned([*head, *shown, *(("FAULT", fault) for fault in status.faults)], left=2)
     return "\n".join([table, *(f"ALERT {told(alert)}" for alert in status.alerts)])
 

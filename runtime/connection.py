@@ -23,6 +23,8 @@ from runtime.sockets import LEAVES_LIMIT, Channel, Context, Frame, dealer
 
 log = logging.getLogger(__name__)
 
+FIRST_NOTICE = 4.0
+"""Seconds without an answer at the start after which a person who gave the address is told."""
 WAIT_NOTICE = 60.0
 """Seconds between two lines that say that the server is being waited for."""
 NOT_NOW_HOLDS = 90.0
@@ -74,6 +76,9 @@ class Connection:
     ) -> None:
         self.endpoint = endpoint
         self._server = f"{settings.server} ({endpoint})" if settings.server else endpoint
+        self._name = settings.server or endpoint
+        """As the person who gave it knows it: one port only."""
+        self._first_notice = FIRST_NOTICE if settings.server else WAIT_NOTICE
         keys = settings.keys
         self._socket = dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm, keys=keys)
         self._watch = HandshakeWatch(self._socket, keys, hello.role, self._on_refused_handshake)
@@ -115,7 +120,7 @@ class Connection:
         """
         now = time.monotonic()
         self._alone_since = now
-        self._next_notice = now + WAIT_NOTICE
+        self._next_notice = now + self._first_notice
         self._channel.start()
         self._watch.start()
         try:
@@ -185,7 +190,7 @@ class Connection:
     def _on_not_now(self, reason: str, now: float) -> None:
         """The server is there and lets us wait. Said at once, then by `_watch_absence`."""
         if reason != self._waits_for(now):
-            log.warning("%s does not accept this process yet: %s; asking again", self._server, reason)
+            log.info("%s does not accept this process yet: %s; asking again", self._server, reason)
             self._next_notice = now + WAIT_NOTICE
         self._not_now, self._not_now_at = reason, now
 
@@ -230,12 +235,22 @@ class Connection:
             raise Fatal(text, Exit.UNREACHABLE)
         if self._max_wait and alone >= self._max_wait:
             raise Fatal(
-                f"no azserver answered at {self._server} for {alone:.0f} s: check that it runs, that host "
+                f"no azserver answered at {self._name} for {alone:.0f} s: check that it runs, that host "
                 "and port are right, and (from another machine) that it was started with --listen 0.0.0.0 "
                 "and that no firewall blocks it",
                 Exit.UNREACHABLE,
             )
         if now >= self._next_notice:
-            what = f"{self._server} makes this process wait: {reason}"
-            log.warning("%s (%.0f s so far)", what if reason else f"no azserver at {self._server}", alone)
+            self._tell_absence(reason, alone)
             self._next_notice = now + WAIT_NOTICE
+
+    def _tell_absence(self, reason: str, alone: float) -> None:
+        """`reason`: why the server lets this process wait, "" if nobody answers. `alone`: seconds so far."""
+        if reason:
+            log.warning("%s makes this process wait: %s (%.0f s so far)", self._server, reason, alone)
+        elif alone < WAIT_NOTICE:
+            how_long = f"for {self._max_wait:.0f} s" if self._max_wait else "until one does"
+            what_to_do = f"check host and port; `azclient doctor {self._name}` says more"
+            log.info("no azserver answers at %s yet; trying %s (%s)", self._name, how_long, what_to_do)
+        else:
+            log.warning("no azserver at %s (%.0f s so far)", self._name, alone)

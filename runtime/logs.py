@@ -186,7 +186,14 @@ class Repeated:
 
     def warning(self, kind: str, text: str, now: float) -> None:
         """Log `text` unless a line about `kind` was logged less than `every` seconds before `now`."""
+        self._tell(logging.WARNING, kind, text, now)
+
+    def info(self, kind: str, text: str, now: float) -> None:
+        """As `warning`, of what is no cause for concern."""
+        self._tell(logging.INFO, kind, text, now)
+
+    def _tell(self, level: int, kind: str, text: str, now: float) -> None:
         unsaid = self._allowance.admit(kind, now)
         if unsaid is not None:
             more = f" (and {unsaid} more like it)" if unsaid else ""
-            self._log.warning("%s%s", text, more, extra={COUNTED: True})
+            self._log.log(level, "%s%s", text, more, extra={COUNTED: True})

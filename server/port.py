@@ -47,6 +47,8 @@ TRAINER = frozenset({"trainer"})
 ANEW_PRICE = 10.0
 """Messages without work that a session counts for which takes the place of another on one connection: to end
 one and begin one costs much, and a client that lost its session waits before it says hello again."""
+SOON = 5.0
+"""Seconds. Who is asked to say hello again within them waits for a start or an end, and is not refused."""
 FAULT = "a fault in the server, its log has more"
 """Reason of an `internal`."""
 FAULT_RETRY = 5.0
@@ -254,8 +256,7 @@ class Port:
         answer = self._join(peer, hello, now)
         self.expire(now)
         if isinstance(answer, Goodbye):
-            who = _who(hello, self._owner(peer))
-            self._warn.warning(answer.code, f"refused {who}: {answer.reason}", now)
+            self._tell_of(answer, _who(hello, self._owner(peer)), now)
             self._refuse_hello(peer, answer)
             return
         self.door.admit(peer)
@@ -271,6 +272,13 @@ class Port:
         except Exception as error:
             self._figures.faults.note(f"{self._name} port, hello", error, now)
             return Goodbye(Code.INTERNAL, FAULT, FAULT_RETRY)
+
+    def _tell_of(self, answer: Goodbye, who: str, now: float) -> None:
+        """That a HELLO was answered with this: a short wait is no cause for concern."""
+        if 0 < answer.retry_after <= SOON:
+            self._warn.info(answer.code, f"{who} has to wait a moment: {answer.reason}", now)
+        else:
+            self._warn.warning(answer.code, f"refused {who}: {answer.reason}", now)
 
     def _owner(self, peer: bytes) -> str:
         owner = self.door.owner(peer)

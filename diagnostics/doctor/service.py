@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
 
 CLOCK_WARNING, CLOCK_FAULT = 5.0, 60.0
 """Seconds between two clocks."""
+STARTING_SECONDS = 90.0
+"""Of azserver's life, in which its evaluators may still be loading torch and the network."""
 WRONG_PROTOCOL = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
 
 
@@ -157,11 +160,15 @@ def _evaluators(figures: Mapping[str, Any]) -> Finding:
     if working:
         rate = figures.get("evals_per_s") or 0.0
         return ok("evaluators", f"{working} at work, {rate:,.0f} evaluations a second now")
-    return fault(
-        "evaluators",
-        "none is up, so nobody gets evaluations",
-        "wait a minute if azserver has just started; else look for the evaluator's error in its log",
-    )
+    if is_starting(figures):
+        return warning("evaluators", "none is up yet: azserver is starting", "ask again in a minute")
+    todo = "look for the evaluator's error in azserver's log"
+    return fault("evaluators", "none is up, so nobody gets evaluations", todo)
+
+
+def is_starting(figures: Mapping[str, Any]) -> bool:
+    """Whether azserver has no evaluator because it has only just been started."""
+    return not figures.get("evaluators") and figures.get("uptime_s", math.inf) < STARTING_SECONDS
 
 
 def _weights(figures: Mapping[str, Any]) -> Finding:

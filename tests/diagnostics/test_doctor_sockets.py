@@ -128,7 +128,10 @@ def on_tcp(base: int) -> Callable[[FrontSettings], FrontSettings]:
     return changed
 
 
-def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_measured(tmp_path: Path) -> None:
+def test_a_real_front_without_an_evaluator_is_a_fault_and_with_one_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("diagnostics.doctor.service.STARTING_SECONDS", 0.0)
     base = find_base_port(26_000)
 
     async def scenario(bench: Bench) -> None:

@@ -156,6 +156,24 @@ def test_an_unreachable_server_is_given_up_after_the_wait(tmp_path: Path) -> Non
     assert caught.value.code == Exit.UNREACHABLE
 
 
+def test_a_server_that_does_not_answer_is_told_of_soon_by_the_address_that_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Long before the wait is over, and without the second port, which nobody typed."""
+    monkeypatch.setattr(connection_module, "FIRST_NOTICE", 0.05)
+    caplog.set_level("INFO")
+
+    async def script(context: Context) -> None:
+        settings = ConnectionSettings("gpu-box:5700", max_wait=0.5)
+        endpoint = f"ipc://{tmp_path}/5701"
+        await Connection(context, endpoint, HELLO, on_message=lambda *_: None, settings=settings).run()
+
+    with pytest.raises(Fatal, match="answered at gpu-box:5700 for") as caught:
+        in_loop(script)
+    assert "no azserver answers at gpu-box:5700 yet; trying for 0 s (check host and port" in caplog.text
+    assert "5701" not in caplog.text + str(caught.value)
+
+
 def test_it_says_what_it_waits_for_and_joins_when_it_may(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,7 +183,8 @@ def test_it_says_what_it_waits_for_and_joins_when_it_may(
 
     async def script(context: Context) -> None:
         said: asyncio.Queue[str] = asyncio.Queue()
-        monkeypatch.setattr(connection_module.log, "warning", lambda text, *of: said.put_nowait(text % of))
+        for level in ("info", "warning"):
+            monkeypatch.setattr(connection_module.log, level, lambda text, *of: said.put_nowait(text % of))
         endpoint = f"ipc://{tmp_path}/s"
         server = FakeServer(context, endpoint)
         server.table = SessionTable(lambda *_: answer[0], lease=5.0, rng=random.Random(1))
