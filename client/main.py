@@ -10,7 +10,7 @@ import asyncio
 import logging
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -105,6 +105,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded(lambda: _main(argv))
 
 
+def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ClientConfig:
+    """The settings of azclient, checked. `argv` and `environment` as for `config.load`."""
+    settings = config.load(
+        ClientConfig,
+        argv,
+        command="azclient",
+        examples=EXAMPLES,
+        description="Plays AlphaZero self-play games for an azserver and sends it the finished ones. "
+        "`azclient doctor HOST` checks machine, way and server. `azclient keygen` makes a key.",
+        environment=environment,
+    )
+    config.check_ranges(settings, metrics_port=ports.NUMBERS, drain=(0, math.inf))
+    return settings
+
+
 def _main(argv: Sequence[str] | None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["doctor"]:
@@ -115,15 +130,7 @@ def _main(argv: Sequence[str] | None) -> int:
         from client import key_commands
 
         return key_commands.main(words[1:])
-    settings = config.load(
-        ClientConfig,
-        argv,
-        command="azclient",
-        examples=EXAMPLES,
-        description="Plays AlphaZero self-play games for an azserver and sends it the finished ones. "
-        "`azclient doctor HOST` checks machine, way and server. `azclient keygen` makes a key.",
-    )
-    config.check_ranges(settings, metrics_port=ports.NUMBERS, drain=(0, math.inf))
+    settings = load(argv)
     keys.dial_keys(settings.server_key, settings.key, "client")  # a fault of theirs ends this process at once
     address = parse_address(settings.server)
     spool = settings.spool or default_spool(address)

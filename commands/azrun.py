@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 
-from commands.azrun_config import RunConfig, check
+from commands.azrun_config import RunConfig, check, check_parts, make_commands
 from runtime import config, extras
 from runtime.exits import Exit, guarded
 from runtime.ports import claimed_base_port
@@ -32,12 +32,14 @@ def _main() -> int:
     from runtime.aio import run
 
     with contextlib.nullcontext(settings.port) if settings.port else claimed_base_port() as port:
-        launcher = Launcher(settings, port)
+        commands = make_commands(settings, port)
+        check_parts(commands)
+        launcher = Launcher(settings, port, commands)
         run(launcher.main)
     print(json.dumps(launcher.summary()), flush=True)
     print(
         "",
-        *ending(settings, launcher.folder, launcher.figures.get("trainer") or {}),
+        *ending(settings, launcher.folder, launcher.figures),
         sep="\n",
         file=sys.stderr,
         flush=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from runtime import ports
 from runtime.config import check_ranges
 from runtime.exits import Exit, Fatal
 from runtime.processes import python_module
-from runtime.runs import RunFolder
+from runtime.runs import RunFolder, is_locked
 
 Commands = Mapping[str, Sequence[str]]
 """Command lines by name: server, trainer, then what plays."""
@@ -31,7 +31,8 @@ class RunConfig:
     board: str = ""
     """Board size, such as 9 or 2x4, in games with several sizes; empty: as `game` says, or the usual."""
     minutes: float = 0.0
-    """Minutes to run; 0 runs until Ctrl-C."""
+    """Minutes to run; 0 runs until Ctrl-C. Compiling the search counts: it takes up to a minute the first
+    time that a game is played on this machine."""
     run: str = ""
     """Name of the run; empty is GAME-NET. A run that exists is continued."""
     runs: Path = Path("runs")
@@ -108,6 +109,19 @@ def _config_flag(file: Path | None) -> list[str]:
     return [] if file is None else ["--config", str(file)]
 
 
+def check_parts(commands: Commands) -> None:
+    """Read the settings of each part as it will read them, with its file: Fatal or SystemExit as there."""
+    from client.main import load as client
+    from server.main import load as server
+    from trainer.__main__ import load as trainer
+
+    readers: dict[str, Callable[[Sequence[str], Mapping[str, str]], object]] = {}
+    readers |= {"server": server, "trainer": trainer, "client": client}
+    for name, argv in commands.items():
+        flags = argv[len(python_module("")) :]
+        readers[name](flags, {})  # a part gets no settings from the environment
+
+
 def check(settings: RunConfig) -> None:
     """Fatal for wrong settings, before anything is started."""
     from net.architectures.registry import check_name
@@ -131,3 +145,10 @@ def check(settings: RunConfig) -> None:
             "choose another --run name",
             Exit.BAD_DATA,
         )
+    for program in ("azserver", "trainer"):
+        if is_locked(folder.lock_of(program)):
+            raise Fatal(
+                f"run {folder.name!r} in {folder.path} is in use by another {program}: stop that one, or "
+                "give another --run name",
+                Exit.CONFIG,
+            )

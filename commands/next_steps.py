@@ -35,28 +35,60 @@ def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
         f"network {settings.net}, port {port}.",
         f"Folder: {folder.path}   logs: {folder.logs}",
         f"To look at it in another terminal: {azplay()} {look} {_run(settings, folder)}",
-        "Next: the search is compiled for this game, games begin, and training begins when there are enough "
-        "of them.",
+        _what_comes(folder),
         _ending(settings),
     ]
 
 
+def _what_comes(folder: RunFolder) -> str:
+    """`folder` need not exist yet."""
+    step = folder.read_figures().get("step") or 0
+    if step:
+        return f"Next: games begin again, and training goes on from step {step:,}."
+    return (
+        "Next: the search is compiled for this game if it has to be, games begin, and training begins when "
+        "there are enough of them."
+    )
+
+
 def _ending(settings: RunConfig) -> str:
-    when = f"It ends by itself after {settings.minutes:g} minutes; " if settings.minutes else ""
+    when = f"It ends by itself after {_minutes(settings)}; " if settings.minutes else ""
     return f"{when}Ctrl-C ends it cleanly, and the same command goes on with it."
 
 
-def ending(settings: RunConfig, folder: RunFolder, trainer: Mapping[str, Any]) -> list[str]:
-    """What was finished, where it is, and what to do with it now. `trainer`: its figures, {} for none."""
-    run = _run(settings, folder)
+def _minutes(settings: RunConfig) -> str:
+    return f"{settings.minutes:g} minute{'' if settings.minutes == 1 else 's'}"
+
+
+def ending(settings: RunConfig, folder: RunFolder, figures: Mapping[str, Any]) -> list[str]:
+    """What was finished, where it is, and what to do with it now. `figures`: the last ones, {} for none."""
+    run, trainer = _run(settings, folder), figures.get("trainer") or {}
     rows = [(f"{azplay()} {name} {run}", why) for name, why in SHOWN if _is_usable(name)][:LOOKS]
     rows.append((_again(), "go on with it"))
+    too_short = []
+    if not trainer.get("step"):
+        too_short = [_too_short(settings, figures)]
+        rows = rows[-1:]
     width = max(len(command) for command, _ in rows)
     return [
         _finished(folder, trainer),
+        *too_short,
         f"The run {folder.name} is in {folder.path}. Next:",
         *(f"  {command:{width}}   {why}" for command, why in rows),
     ]
+
+
+def _too_short(settings: RunConfig, figures: Mapping[str, Any]) -> str:
+    """Why nothing is learned yet, with what the time was spent on."""
+    seconds = figures.get("preparing_s") or 0.0
+    spent = (
+        f": getting the search ready took {seconds:.0f} s of it, which the next start saves"
+        if seconds
+        else ""
+    )
+    time = _minutes(settings) if settings.minutes else "this time"
+    more = " Give it more --minutes." if settings.minutes else ""
+    return f"The network is untrained: {time} was too short for training to begin{spent}.{more}"
 
 
 def _finished(folder: RunFolder, trainer: Mapping[str, Any]) -> str:

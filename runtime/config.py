@@ -44,8 +44,10 @@ def load(
     examples: tuple[str, str, str, *tuple[str, ...]],
     description: str = "",
     moved: Mapping[str, str] = MappingProxyType({}),
+    environment: Mapping[str, str] | None = None,
 ) -> T:
-    """The settings of `command`. `argv` without the program's name; None takes this process's.
+    """The settings of `command`. `argv` without the program's name; None takes this process's. So for the
+    `environment`.
 
     `description` is for `--help`; without one it is the docstring of `config_class`.
     `moved`: paths of settings that have another one now, such as {"batch": "optimizer.batch"}.
@@ -61,7 +63,10 @@ def load(
     printing = "--print-config" in arguments
     arguments = [argument for argument in arguments if argument != "--print-config"]
     values = _from_file(config_class, Path(file), moved) if file is not None else {}
-    _merge(values, _from_environment(config_class, os.environ, command, moved))
+    _merge(
+        values,
+        _from_environment(config_class, os.environ if environment is None else environment, command, moved),
+    )
     _refuse_moved_flags(arguments, moved)
     about = description or inspect.getdoc(config_class) or ""
     config = _with_whole_game(_parse_flags(config_class, values, arguments, command, examples, about))

@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 
 from runtime import config, extras
 from runtime.exits import Exit, guarded
 from server.config import EXAMPLES, MOVED, ServerConfig
 
 KEY_COMMANDS = ("keygen", "allow", "keys", "revoke")
+
+
+def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ServerConfig:
+    """The settings of azserver, checked. `argv` and `environment` as for `config.load`."""
+    return config.load(
+        ServerConfig,
+        argv,
+        command="azserver",
+        examples=EXAMPLES,
+        description="Serves one run: evaluators, local self-play workers, clients and the trainer. "
+        "`azserver doctor` with the same flags checks machine, run and ports. "
+        "`azserver keygen`, `allow`, `keys` and `revoke` are for keys.",
+        moved=MOVED,
+        environment=environment,
+    ).check()
 
 
 def _main() -> int:
@@ -20,15 +36,7 @@ def _main() -> int:
         from server import key_commands
 
         return key_commands.main(sys.argv[1:])
-    settings = config.load(
-        ServerConfig,
-        command="azserver",
-        examples=EXAMPLES,
-        description="Serves one run: evaluators, local self-play workers, clients and the trainer. "
-        "`azserver doctor` with the same flags checks machine, run and ports. "
-        "`azserver keygen`, `allow`, `keys` and `revoke` are for keys.",
-        moved=MOVED,
-    ).check()
+    settings = load()
     extras.require("train", "azserver")
     from runtime import aio, logs
     from server.app import App

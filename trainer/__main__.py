@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from runtime import config as settings
 from runtime import extras
@@ -20,8 +20,9 @@ EXAMPLES = (
 )
 
 
-def load(argv: Sequence[str] | None = None) -> TrainerConfig:
-    """The settings of this process; checked, so that a wrong one ends it before anything is begun."""
+def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> TrainerConfig:
+    """The settings of this process; checked, so that a wrong one ends it before anything is begun.
+    `argv` and `environment` as for `config.load`."""
     return settings.load(
         TrainerConfig,
         argv,
@@ -29,6 +30,7 @@ def load(argv: Sequence[str] | None = None) -> TrainerConfig:
         examples=EXAMPLES,
         description="Takes finished games, stores them, trains the network and publishes its weights.",
         moved=MOVED,
+        environment=environment,
     ).check()
 
 

@@ -15,6 +15,7 @@ from commands.launcher import Launcher
 from runtime.aio import Stop, run
 from runtime.exits import Exit, Fatal
 from runtime.ports import find_base_port
+from runtime.runs import RunFolder
 
 SERVER = """
 import pathlib, sys, zmq
@@ -158,6 +159,51 @@ def test_wrong_settings_end_it_before_anything_starts(
     assert azrun.main() == Exit.CONFIG
     assert capsys.readouterr().err.startswith("azrun: error: ")
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "text", "said"),
+    [
+        ("--trainer-config", "[samples]\nper_postion = 2", "the nearest is 'samples.per_position'"),
+        ("--server-config", "[self_play.search]\nsimulation = 2", "'self_play.search.simulations'"),
+        ("--client-config", "drain = -1", "--drain is -1"),
+    ],
+)
+def test_a_wrong_file_of_a_part_is_named_before_anything_is_announced(
+    flag: str,
+    text: str,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "part.toml").write_text(text)
+    argv = [
+        "azrun",
+        "--game",
+        "tic_tac_toe",
+        "--runs",
+        str(tmp_path / "runs"),
+        flag,
+        str(tmp_path / "part.toml"),
+    ]
+    monkeypatch.setattr(sys, "argv", argv)
+    assert azrun.main() == Exit.CONFIG
+    told = capsys.readouterr().err
+    assert told.startswith("azrun: error: ")
+    assert said in told
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_in_use_is_named_before_anything_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(tmp_path, "tic_tac_toe-tiny")
+    folder.create("tic_tac_toe", 1)
+    monkeypatch.setattr(sys, "argv", ["azrun", "--game", "tic_tac_toe", "--runs", str(tmp_path)])
+    with folder.lock("azserver"):
+        assert azrun.main() == Exit.CONFIG
+    assert capsys.readouterr().err.startswith("azrun: error: run 'tic_tac_toe-tiny'")
 
 
 def test_without_figures_the_summary_is_all_zero(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_the_end_names_commands_with_the_paths_of_this_run(
     monkeypatch.setattr(next_steps.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(sys, "argv", ["/usr/bin/azrun", "--run", "chess-1", "--runs", str(runs)])
     settings = RunConfig(run="chess-1", runs=runs)
-    done, where, *lines = next_steps.ending(settings, RunFolder(runs, "chess-1"), FIGURES)
+    done, where, *lines = next_steps.ending(settings, RunFolder(runs, "chess-1"), {"trainer": FIGURES})
     assert done == "Ended. 1,200 games and 50 training steps are stored. The newest weights are version 3."
     assert f"is in {runs}/chess-1" in where
     assert len(lines) == 3
@@ -107,6 +107,30 @@ def test_the_end_says_how_many_games_wait_in_the_spools(tmp_path: Path) -> None:
     assert told == (
         "Ended. No game was stored yet. Finished games that wait on disk until the run goes on: 1."
     )
+
+
+def test_a_run_that_goes_on_is_not_told_that_training_begins(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "run")
+    folder.create("chess", 1)
+    settings = RunConfig(runs=tmp_path, run="run", minutes=1)
+    assert "training begins when" in "\n".join(next_steps.beginning(settings, folder, 5600))
+    folder.write_figures({"step": 1200})
+    text = "\n".join(next_steps.beginning(settings, folder, 5600))
+    assert "training goes on from step 1,200" in text
+    assert "compiled" not in text
+    assert "after 1 minute;" in text
+
+
+def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_network(
+    tmp_path: Path,
+) -> None:
+    figures = {"preparing_s": 41.2, "trainer": {"games": 30, "step": 0}}
+    lines = next_steps.ending(
+        RunConfig(runs=tmp_path, run="run", minutes=1), RunFolder(tmp_path, "run"), figures
+    )
+    assert "1 minute was too short for training to begin: getting the search ready took 41 s" in lines[1]
+    assert not any("azplay" in line for line in lines)
+    assert "go on with it" in lines[-1]
 
 
 def test_azplay_is_named_by_its_path_where_the_shell_would_not_find_it(
