@@ -30,6 +30,8 @@ class Chart:
     percent: bool = False
     unit: str = ""
     """Of the y axis."""
+    least_span: float | None = None
+    """Of the y axis, for values of any sign; None: they are never negative, and it begins at 0."""
     prefix: str = ""
     """There is also a curve for each figure whose name begins with it and that no chart names."""
 
@@ -64,7 +66,7 @@ CHARTS = (
     ),
     Chart(
         "Length of games",
-        "Plies of the newest games: a tenth, half and nine tenths are not longer.",
+        "10 % of the newest games have at most p10 plies, half at most p50, and 90 % at most p90.",
         (("p10", "lengths/p10"), ("p50", "lengths/p50"), ("p90", "lengths/p90")),
         unit="plies",
     ),
@@ -90,11 +92,13 @@ CHARTS = (
         "Value of the start position",
         "What the network says of the usual start, for the first player, -1 to 1.",
         (("value", "probe_values/start"),),
+        least_span=0.5,
     ),
     Chart(
         "Values of known positions",
         "What the network says of positions whose value is known, for the side to move, -1 to 1.",
         (),
+        least_span=0.5,
         prefix=PROBES,
     ),
     Chart(
@@ -204,6 +208,7 @@ def charts(named: list[str]) -> list[dict[str, Any]]:
                     "curves": curves,
                     "percent": chart.percent,
                     "unit": chart.unit,
+                    "least_span": chart.least_span,
                 }
             )
     return found

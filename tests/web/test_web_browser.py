@@ -213,6 +213,54 @@ def test_places_of_an_axis_have_the_digits_that_tell_them_apart(
     assert page.evaluate(LABELS, [places, percent]) == labels
 
 
+HEIGHTS = """async ([about, ys, zoom]) => {
+  const { Chart } = await import("/assets/chart.js");
+  const chart = new Chart({ title: "t", ...about });
+  chart.series = [{ xs: ys.map((_, at) => at), ys }];
+  chart.zoom = zoom;
+  return chart.heights(chart.seen());
+}"""
+
+
+@pytest.mark.parametrize(
+    ("about", "ys", "zoom", "low", "high"),
+    [
+        ({}, [0.188, 0.196], None, 0, 0.208),  # a loss begins at 0
+        ({}, [0.188, 0.196], [0, 1], 0.182, 0.202),  # zoomed in: a tenth of the value at least
+        ({}, [2, 4], [0, 1], 1.88, 4.12),
+        ({"percent": True}, [0.97, 1.0], None, 0, 1),
+        ({"least_span": 0.5}, [-0.02, 0.02], None, -0.25, 0.25),
+        ({}, [0, 0], None, 0, 1),
+    ],
+)
+def test_an_axis_does_not_make_a_cliff_of_values_that_hardly_differ(
+    page: sync_api.Page,
+    site: str,
+    about: dict[str, object],
+    ys: list[float],
+    zoom: list[float] | None,
+    low: float,
+    high: float,
+) -> None:
+    page.goto(site + "/compare")
+    assert page.evaluate(HEIGHTS, [about, ys, zoom]) == pytest.approx([low, high], abs=1e-3)
+
+
+DOTS = """async () => {
+  const { Curves } = await import("/assets/curves.js");
+  const columns = { "trainer/step": [1, 2, 3, 4, 5], time: [1, 2, 3, 4, 5], loss: [5, 4, 4, 3, 2],
+    "known_errors/all": [null, 0, 0, 0, 0], "trainer/held_out_value_loss": [null, 0.9, 0.9, 0.8, 0.8] };
+  const charts = [{ title: "t", curves: Object.keys(columns).slice(2).map((name) => [name, name]) }];
+  return new Curves([["a", { charts, columns }]]).charts.get("t").series.map((one) => one.ys);
+}"""
+
+
+def test_what_is_measured_once_a_publication_has_one_dot_for_each(page: sync_api.Page, site: str) -> None:
+    """The errors did not change, yet the second measurement shows, for the held-out loss is new."""
+    page.goto(site + "/compare")
+    assert page.evaluate(DOTS) == [[5, 4, 4, 3, 2], [None, 0, None, 0, None], [None, 0.9, None, 0.8, None]]
+
+
 def test_two_runs_differ_by_colour_and_figures_by_dashes(page: sync_api.Page, site: str) -> None:
     page.goto(site + "/compare?a=a-run&b=another")
     chart = page.locator("figure", has=page.get_by_role("heading", name="Policy loss"))
@@ -253,6 +301,16 @@ PROMOTIONS = [
     {"text": "e7d8", "clicks": ["e7", "d8"]},
     {"text": "pass", "clicks": []},
 ]
+
+
+def test_words_below_a_board_of_text_wrap_and_its_rows_do_not(page: sync_api.Page, site: str) -> None:
+    page.goto(site + "/compare")
+    footer = "(cells 1-25, row by row from the bottom left; x joins bottom and top, o left and right) " * 4
+    page.evaluate(BOARD.replace('text: "x o"', f'text: ". x o .\\n{footer}"'), [None, [], []])
+    drawing = page.locator(".drawing")
+    assert drawing.evaluate("one => one.scrollWidth <= one.clientWidth")
+    rows = drawing.locator("span").evaluate_all("all => all.map((one) => getComputedStyle(one).whiteSpace)")
+    assert rows == ["pre", "pre-wrap"]
 
 
 def test_moves_with_the_same_clicks_are_told_apart_by_buttons(page: sync_api.Page, site: str) -> None:

@@ -13,6 +13,11 @@ function shade(spot, opacity, title) {
   return svgEl("circle", { cx: spot.x + spot.width / 2, cy: spot.y + spot.height / 2, r: radius, class: "shade", opacity }, title);
 }
 
+const PROSE = /[a-z]{3,} [a-z]{2,}/i; // a line below a board that says what its cells are called
+
+/** The lines of a board without a picture; those with words wrap, and rows of cells never do. */
+const drawn = (text) => text.split("\n").map((line) => el("span", { class: PROSE.test(line) ? "said" : false }, `${line}\n`));
+
 export class Board {
   /** `play(text)`: a move was chosen. Without it the board is only looked at. */
   constructor(play = null) {
@@ -34,7 +39,7 @@ export class Board {
     this.legal = legal;
     this.chosen = [];
     this.spots = new Map(board.spots.map(([name, x, y, width, height]) => [name, { x, y, width, height }]));
-    if (board.svg === null) this.picture.replaceChildren(el("pre", { class: "drawing" }, board.text));
+    if (board.svg === null) this.picture.replaceChildren(el("pre", { class: "drawing" }, ...drawn(board.text)));
     else this.picture.replaceChildren(this.image(), this.overlay = svgEl("svg", { class: "overlay", viewBox: `0 0 ${board.width || 1} ${board.height || 1}` }));
     this.arrows = arrows;
     this.offer();

@@ -5,6 +5,7 @@ import { el, svgEl } from "./core.js";
 const HEIGHT = 230;
 const EDGE = { left: 54, right: 12, top: 22, bottom: 34 };
 const DASHES = 6; // that style.css tells apart
+const LEAST_SPAN = 0.1; // of the largest value, that an axis shows at least when it does not begin at 0
 const STEP = 0.5; // of the width that one zoom by button keeps
 
 /** Round places between `low` and `high`, about `wanted` of them. */
@@ -37,10 +38,11 @@ export function short(number) {
 const looks = ({ colour = 0, dash = 0 }) => `c${colour} d${dash % DASHES}`;
 
 export class Chart {
-  /** `unit` of the y axis. `choose(x)`: called when somebody clicks a place on the x axis; it replaces zooming by dragging. */
-  constructor({ title, caption = "", percent = false, unit = "", range = null, choose = null }) {
+  /** `unit` of the y axis, which begins at 0; with a `least_span`, for values of any sign, it shows at least so much. `choose(x)`: called when somebody clicks a place on the x axis; it replaces zooming by dragging. */
+  constructor({ title, caption = "", percent = false, unit = "", least_span = null, range = null, choose = null }) {
     this.percent = percent;
     this.unit = unit;
+    this.leastSpan = least_span;
     this.range = range;
     this.choose = choose;
     this.series = [];
@@ -109,10 +111,13 @@ export class Chart {
       return margin ? [y - margin, y + margin] : [y];
     }));
     if (!ys.length) return [0, 1];
-    let [least, most] = [Math.min(...ys), Math.max(...ys)];
-    const room = (most - least || Math.abs(most) || 1) * 0.06;
-    if (this.percent) return [Math.max(0, least - room), Math.min(1, most + room)];
-    return [least >= 0 ? Math.max(0, least - room) : least - room, most + room];
+    const [least, most] = [Math.min(...ys), Math.max(...ys)];
+    if (this.leastSpan === null && !this.zoom && least >= 0) return [0, this.percent ? Math.min(1, 1.06 * most || 1) : 1.06 * most || 1];
+    // Values that hardly differ shall not look like a cliff.
+    const span = Math.max(1.12 * (most - least), this.leastSpan ?? LEAST_SPAN * Math.abs(most)) || 1;
+    const from = (least + most - span) / 2;
+    const [floor, ceiling] = [this.leastSpan === null && least >= 0 ? 0 : -Infinity, this.percent ? 1 : Infinity];
+    return [Math.max(floor, from), Math.min(ceiling, from + span)];
   }
 
   draw() {

@@ -4,6 +4,13 @@ import { el, choice } from "./core.js";
 import { Chart } from "./chart.js";
 
 const AXES = [["trainer/step", "training step"], ["trainer/games", "games"], ["time", "hours"]];
+const MEASURED = /^(trainer\/held_out_|probe_values\/|known_errors\/)/; // once a publication; the rows between repeat it
+
+/** Whether each row has a new measurement. They are made together, so one that is new means that all are. */
+function measuredIn(columns) {
+  const measured = Object.entries(columns).filter(([name]) => MEASURED.test(name)).map(([, values]) => values);
+  return columns.time.map((_, at) => measured.some((values) => values[at] !== null && values[at] !== values[at - 1]));
+}
 
 /** Charts of one run, or of several over each other. */
 export class Curves {
@@ -62,9 +69,11 @@ export class Curves {
 
   series(run, { columns }, about, index) {
     const xs = this.places(columns);
+    const isNew = measuredIn(columns);
     return about.curves.flatMap(([label, name], at) => {
-      const ys = columns[name];
+      let ys = columns[name];
       if (!ys?.some((value) => value !== null)) return [];
+      if (MEASURED.test(name)) ys = ys.map((value, row) => (isNew[row] ? value : null));
       const told = this.runs.length > 1 ? `${run}: ${label}` : label;
       // Runs differ by colour and figures by dashes; the figures of a single run by both.
       return [{ label: told, xs, ys, colour: this.runs.length > 1 ? index : at % 8, dash: at }];

@@ -15,7 +15,7 @@ function elo(found) {
   if (!found.ladder.length) {
     return [el("p", {}, "Nobody has rated this run's networks. ", el("code", {}, `azplay ladder ${run}`), " does, and leaves ratings.json in its folder.")];
   }
-  const chart = new Chart({ title: "Elo over training", unit: "Elo", caption: "With 95 % intervals. Players that never change keep the scale." });
+  const chart = new Chart({ title: "Elo over training", unit: "Elo", least_span: 200, caption: "With 95 % intervals. Players that never change keep the scale." });
   chart.set(grouped(found.ladder, (row) => row.search).map(([label, rows], at) => ({
     label, xs: rows.map((row) => row.step), ys: rows.map((row) => row.elo), margins: rows.map((row) => row.margin), colour: at % 8, dash: at,
   })), "training step");
