@@ -38,7 +38,8 @@ def summaries(runs: Path) -> list[dict[str, Any]]:
 
 
 def summary(run: RunFolder, held: Held) -> dict[str, Any]:
-    """One run; what is not known is None. Times are in seconds, `changed` since 1970.
+    """One run; what is not known is None. Times are in seconds, `created` and `changed`
+    since 1970.
 
     held  `locked_inodes()`
     """
@@ -48,10 +49,10 @@ def summary(run: RunFolder, held: Held) -> dict[str, Any]:
     return {
         "name": run.name,
         "game": about.get("game"),
-        "network": figures.get("architecture") or _network(run),
+        "network": _network(run, figures),
         "state": state,
         "running": is_running,
-        "age_s": _age(about, now if is_running else changed),
+        "created": _created(about),
         "changed": changed,
         "silent_s": max(0.0, now - changed) if state is State.SILENT else None,
         "games": row.get("trainer/games", figures.get("games")),
@@ -70,10 +71,21 @@ def _about(run: RunFolder) -> Mapping[str, Any]:
         return {}
 
 
-def _network(run: RunFolder) -> str | None:
-    """As it was asked for, before the trainer has said what it is."""
-    found = settings_of(run.config).get("net")
-    return found if isinstance(found, str) else None
+def _network(run: RunFolder, figures: Mapping[str, Any]) -> str | None:
+    """As it was asked for and what it is: `tiny (2x32)`. What it is says the trainer at the end, before that
+    the file of the newest weights."""
+    asked = settings_of(run.config).get("net")
+    what = figures.get("architecture") or _newest_weights(run).get("architecture")
+    known = list(dict.fromkeys(name for name in (asked, what) if isinstance(name, str) and name))
+    return f"{known[0]} ({known[1]})" if len(known) > 1 else next(iter(known), None)
+
+
+def _newest_weights(run: RunFolder) -> Mapping[str, Any]:
+    try:
+        found = json.loads((run.weights / "current.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def settings_of(path: Path) -> dict[str, Any]:
@@ -111,9 +123,9 @@ def strongest(run: RunFolder) -> dict[str, Any] | None:
     return {"elo": best.elo, "margin": best.margin95, "step": max(steps)}
 
 
-def _age(about: Mapping[str, Any], until: float) -> float | None:
-    """Seconds from the making of the run to `until`, seconds since 1970."""
+def _created(about: Mapping[str, Any]) -> float | None:
+    """When the run was made; a restored copy has the date of its original."""
     try:
-        return max(0.0, until - datetime.fromisoformat(about["created"]).timestamp())
+        return datetime.fromisoformat(about["created"]).timestamp()
     except (KeyError, ValueError, TypeError):
         return None

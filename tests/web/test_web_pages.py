@@ -13,6 +13,7 @@ from report_runs import STEPS, figures
 from web_runs import JSON, got, looked_at, next_event, run_with_games
 
 from web.guarding import may_name
+from web.run_list import summaries
 from web.site import SITE
 
 Client = TestClient[Any, Any]
@@ -140,6 +141,14 @@ def test_curves_are_columns_of_equal_length(runs: Path) -> None:
         assert found["charts"][-1]["curves"] == [["KQK", "probe_values/KQK"]]
 
     looked_at(runs, look)
+
+
+def test_a_network_has_the_same_name_while_the_run_is_live_and_after_it(tmp_path: Path) -> None:
+    folder = run_with_games(tmp_path, "tic_tac_toe")
+    (folder / "weights" / "current.json").write_text('{"version": 2, "architecture": "2x32"}')
+    live = summaries(tmp_path)
+    (folder / "figures.json").write_text('{"architecture": "2x32"}')
+    assert [one["network"] for one in live + summaries(tmp_path)] == ["tiny (2x32)"] * 2
 
 
 def test_live_figures_follow_what_the_trainer_writes_and_tell_cause_and_remedy(tmp_path: Path) -> None:

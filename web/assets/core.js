@@ -84,6 +84,9 @@ export function taken(seconds) {
   return seconds < 0.05 ? "under 0.1 s" : `${seconds.toFixed(1)} s`;
 }
 
+/** How long ago something was, seconds since 1970. */
+export const ago = (when) => (when === null || when === undefined ? "–" : `${duration(Math.max(0, Date.now() / 1000 - when))} ago`);
+
 /** What a run does: [text, class of its badge]. */
 export const stateOf = (run) => ({
   running: ["running", "badge good"], ended: ["ended", "badge"], silent: [`no answer for ${duration(run.silent_s)}`, "badge bad"],

@@ -1,6 +1,6 @@
 // One run: live figures, players, alerts, curves.
 
-import { api, ask, complain, count, duration, el, fixed, main, stateOf, table, taken, trying, words } from "./core.js";
+import { ago, api, ask, complain, count, duration, el, fixed, main, stateOf, table, taken, trying, words } from "./core.js";
 import { Curves } from "./curves.js";
 
 const { run } = main.dataset;
@@ -44,7 +44,7 @@ function drawCards(found) {
   const { summary: about, live } = found;
   cards.replaceChildren(
     card("Game", words(about.game), `network ${about.network ?? "?"}`),
-    card("Age", duration(about.age_s), stateOf(about)[0]),
+    card("Created", ago(about.created), stateOf(about)[0]),
     card("Games", count(about.games), about.running ? `${count(about.games_per_h)} an hour` : ""),
     card("Training step", count(about.step), `weights version ${count(about.version)}`),
     ...(about.running ? [card("Next weights", ...next(found))] : []),

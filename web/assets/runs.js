@@ -1,6 +1,6 @@
 // The list of runs.
 
-import { ask, count, duration, el, main, pageOf, stateOf, table, trying, words } from "./core.js";
+import { ago, ask, count, el, main, pageOf, stateOf, table, trying, words } from "./core.js";
 
 const EVERY = 10000; // milliseconds between two looks
 
@@ -18,7 +18,7 @@ function row(run) {
   return [
     el("a", { href: pageOf(run.name) }, run.name),
     el("span", { class: badge }, state),
-    words(run.game), run.network, duration(run.age_s),
+    words(run.game), run.network, ago(run.created),
     count(run.games), run.running ? count(run.games_per_h) : "–", count(run.step), strength(run), alerts,
   ];
 }
@@ -29,7 +29,7 @@ async function look() {
     place.replaceChildren(el("p", {}, `There are no runs in ${main.dataset.folder} yet. `, "Start one with ", el("code", {}, "azrun --game tic_tac_toe --minutes 5"), "; it appears here by itself."));
     return;
   }
-  const columns = [["Run"], ["State"], ["Game"], ["Network"], ["Age"], ["Games", true], ["Games/h", true], ["Step", true], ["Elo", true], ["Alerts"]];
+  const columns = [["Run"], ["State"], ["Game"], ["Network"], ["Created"], ["Games", true], ["Games/h", true], ["Step", true], ["Elo", true], ["Alerts"]];
   place.replaceChildren(table("Runs", columns, runs.map(row)));
 }
 
