@@ -21,6 +21,8 @@ VERSIONS = "weights version"
 OUTCOME_COLOURS = ("#1f6fb2", "#b9b9b9", "#d9822b")
 SPANS = 30
 """Spans of time whose games are counted."""
+SHORT_RUN = 2.0
+"""Hours; the time axis of a shorter run is in minutes."""
 COMMON = 6
 """End reasons with a colour of their own."""
 FEWEST = 20
@@ -132,8 +134,9 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
             ),
         ),
         chart(
-            "Age of weights",
-            "Games finished between the first game of the weights and the one they play in, mean over plies.",
+            "Age of weights in games",
+            "In games, where the alert counts versions: finished between the first game of the weights and "
+            "the one they play in, mean over plies.",
             by_bin("games", {"age in games": [one.mean_age for one in found]}),
         ),
         chart(
@@ -190,7 +193,9 @@ def speed_chart(times: Sequence[tuple[int, float]]) -> list[Chart]:
         return []
 
     name = "games an hour"
-    draw = curves({name: (hours, rates)}, "hours since the first game", name, zero=True)
+    scale, unit = (60, "minutes") if hours[-1] < SHORT_RUN else (1, "hours")
+    places = [scale * hour for hour in hours]
+    draw = curves({name: (places, rates)}, f"{unit} since the first game", name, zero=True)
     return [chart("Games an hour", "As they reached the trainer; long breaks count as well.", draw)]
 
 

@@ -25,13 +25,16 @@ figure{margin:0;padding:.6rem;border:1px solid #e2e2e2;border-radius:6px}figure 
 figcaption,.caption{color:#555;font-size:.85rem}
 table{border-collapse:collapse;font-size:.9rem}td,th{padding:.15rem .8rem .15rem 0}
 td,th{text-align:left;vertical-align:top}
-td+td,th+th{font-variant-numeric:tabular-nums}
+td+td{overflow-wrap:anywhere}td+td,th+th{font-variant-numeric:tabular-nums}
 .facts{columns:3 340px}.facts>div{break-inside:avoid;margin-bottom:1rem}
 .alert{border-left:5px solid #b2452f;background:#fbeeea;padding:.5rem .8rem;margin:.5rem 0}
 .well{border-left:5px solid #3a9d5d;background:#eef7f0;padding:.5rem .8rem}
 .boards{display:flex;flex-wrap:wrap;gap:1rem}.boards>div{max-width:240px}.board{width:230px}
 .moves{font:13px/1.4 ui-monospace,monospace;overflow-wrap:anywhere}pre{font-size:14px;line-height:1.2}
 """
+
+NAMES = {"versions": "weights versions that played", "weights_age": "versions that games are behind"}
+"""Of figures whose own name says too little."""
 
 
 def page(report: Report) -> str:
@@ -85,7 +88,7 @@ def _facts(report: Report) -> str:
 
 def _table(title: str, rows: Mapping[str, Any]) -> str:
     lines = "".join(
-        f"<tr><td>{escape(key.replace('_', ' '))}</td><td>{escape(_text(value))}</td></tr>"
+        f"<tr><td>{escape(NAMES.get(key, key.replace('_', ' ')))}</td><td>{escape(_text(value))}</td></tr>"
         for key, value in rows.items()
     )
     return f"<div><h3>{escape(title)}</h3><table>{lines}</table></div>"

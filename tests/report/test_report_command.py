@@ -79,7 +79,7 @@ def test_a_report_is_one_whole_page_for_every_game(
         "Ends",
         "Length",
         "Unique openings",
-        "Age of weights",
+        "Age of weights in games",
         "What the search adds",
         "Sure of a move",
         "Values before and after the search",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import math
@@ -20,7 +21,7 @@ from games import get_game
 from games.movers import Movers
 from report.bins import Bin, first_games, merged, read_bins
 from report.collecting import collect
-from report.game_charts import calibration, speeds
+from report.game_charts import calibration, speed_chart, speeds
 from report.history import STEP, read_history
 from report.sampling import Sampled, add, take_sample
 from runtime.runs import RunFolder
@@ -115,6 +116,13 @@ def test_games_an_hour_are_of_equal_spans_of_time() -> None:
     assert sum(rates) * (hours[1] - hours[0]) == pytest.approx(160)
     assert len(rates) == 4
     assert speeds([(1, 5.0)]) == speeds([]) == ([], [])
+
+
+@pytest.mark.parametrize(("seconds", "unit"), [(180.0, b"minutes"), (36_000.0, b"hours")])
+def test_a_short_run_has_minutes_on_its_axis(seconds: float, unit: bytes) -> None:
+    (one,) = speed_chart([(0, 0.0), (500, seconds / 2), (1000, seconds)])
+    svg = base64.b64decode(one.source.partition(",")[2])
+    assert unit + b" since the first game" in svg
 
 
 def test_history_is_read_from_whole_lines(tmp_path: Path) -> None:
