@@ -40,7 +40,7 @@ function told() {
   if (game.over) {
     const mine = game.side === 0 ? game.outcome : -game.outcome;
     const score = game.score === null ? "" : ` (${signed(game.score, 1)} for the first player)`;
-    return `${RESULT[mine]}: ${words(game.over)}${score}.`;
+    return `${RESULT[mine]}. The game ended by: ${words(game.over)}${score}.`;
   }
   if (!game.is_mine) return "The network thinks ...";
   const last = game.moves.length ? `The network played ${game.moves[game.moves.length - 1]}. ` : "";
@@ -61,9 +61,11 @@ function drawThoughts() {
   }));
   const columns = [["Move"], ["Visits", true], ["Value", true], ["Prior", true], ["Expected line"]];
   const rows = found.lines.map((line) => [line.moves[0], count(line.visits), signed(line.value, 3), percent(line.prior), line.moves.slice(1).join(" ")]);
+  const visits = found.lines.reduce((sum, line) => sum + line.visits, 0);
+  const kept = visits > found.simulations ? " There are more visits than simulations because some were kept from the move before." : "";
   const whose = found.is_hint ? "What it would play for you" : "Before its move";
   lines.replaceChildren(el("h2", {}, whose), table("Moves that were searched", columns, rows),
-    el("p", { class: "note" }, `${count(found.simulations)} simulations in ${fixed(found.seconds, 2)} s. Values and the expected line are for the side that was to move.`));
+    el("p", { class: "note" }, `${count(found.simulations)} simulations in ${fixed(found.seconds, 2)} s.${kept} Values and the expected line are for the side that was to move.`));
 }
 
 async function order(what, thenReply = false, body = {}) {
