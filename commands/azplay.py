@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
+from games.nearest import nearest
 from runtime.exits import Exit, guarded
 from runtime.version import version
 
@@ -60,7 +61,8 @@ def _main() -> int:
         print(f"azplay {version()}")
         return int(Exit.OK)
     if command not in COMMANDS:
-        print(f"azplay: unknown command {command!r}\n\n{usage()}", file=sys.stderr)
+        hint = f"azplay: unknown command {command!r}: did you mean `azplay {nearest(command, COMMANDS)}`?"
+        print(f"{usage()}\n\n{hint}", file=sys.stderr)
         return int(Exit.USAGE)
     sys.argv = [f"azplay {command}", *sys.argv[2:]]
     module, _, function = COMMANDS[command][0].partition(":")

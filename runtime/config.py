@@ -22,8 +22,8 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from games.names import with_board
-from games.nearest import nearest
 from runtime.exits import Exit, Fatal
+from runtime.setting_hints import refuse_bare_game, what_was_meant
 from runtime.version import version
 
 T = TypeVar("T")
@@ -122,7 +122,11 @@ def _parse_flags(
         "--print-config prints the result as TOML and exits."
     )
     default = _build(config_class, values, tyro.MISSING)
-    return tyro.cli(config_class, prog=command, description=about, args=arguments, default=default)
+    refuse_bare_game(config_class, arguments, command)
+    named = (tyro.conf.PositionalMetavarFromFieldName,)  # RUN, not STR
+    return tyro.cli(
+        config_class, prog=command, description=about, args=arguments, default=default, config=named
+    )
 
 
 def _take_option(arguments: list[str], name: str) -> str | None:
@@ -255,8 +259,7 @@ def _refuse_moved(what: str, new_name: str | None) -> None:
 
 def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> None:
     """Raise Fatal for a name that means nothing."""
-    hint = f"; the nearest is {nearest(name, known)!r}" if known else ""
-    raise Fatal(f"{what} is not a setting{more}{hint}; --help lists all", Exit.CONFIG)
+    raise Fatal(f"{what} is not a setting{more}{what_was_meant(name, known)}; --help lists all", Exit.CONFIG)
 
 
 # ---- Paths ---------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ folders. Where a weights file is wanted, a run stands for the newest of its netw
 from __future__ import annotations
 
 import contextlib
+import difflib
 from pathlib import Path
 
 import msgspec
 
-from games.nearest import nearest
 from protocol.messages import WeightsInfo
 from runtime.exits import Exit, Fatal
 from runtime.runs import RunFolder
@@ -21,6 +21,8 @@ RUNS = Path("runs")
 """The folder of all runs, where no other is said."""
 SERVER_LOCK = "azserver.lock"
 """In a run's folder, held by its azserver."""
+SHOWN = 5
+"""Runs that are named where none is like the one that was asked for."""
 MARKS = ("run.json", "games.db", "weights/current.json")
 """A folder with one of these is a run's, or a copy of a part of one."""
 
@@ -28,7 +30,7 @@ MARKS = ("run.json", "games.db", "weights/current.json")
 def run_named(text: str | Path, runs: Path = RUNS) -> RunFolder:
     """The run in the folder `text`, or called `text` in `runs`.
 
-    Fatal(BAD_DATA) names the nearest run there is.
+    Fatal(BAD_DATA) names the nearest run, or some if none is near.
     """
     found = find_run(text, runs)
     if found is None:
@@ -113,4 +115,7 @@ def _nearest(text: str | Path, runs: Path) -> str:
     known = sorted({folder.name for folder in runs.glob("*") if _is_run(folder)})
     if not known:
         return f"{runs} has no runs (--runs says where they are)"
-    return f"the nearest run in {runs} is {nearest(Path(text).name, known)!r}"
+    if near := difflib.get_close_matches(Path(text).name, known, n=1):
+        return f"the nearest run in {runs} is {near[0]!r}"
+    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+    return f"the runs in {runs} are {', '.join(known[:SHOWN])}{more}"

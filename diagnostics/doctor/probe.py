@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import zmq
 
-from diagnostics.doctor.service import PortFacts, ServiceFacts, Throughput
+from diagnostics.doctor.service import UNKNOWN_NAME, PortFacts, ServiceFacts, Throughput
 from games import get_game
 from protocol.keys import DialKeys
 from protocol.messages import (
@@ -145,7 +145,7 @@ def _unreachable(host: str, port: int) -> str:
     try:
         socket.create_connection((host, port), CONNECT_SECONDS).close()
     except socket.gaierror as error:
-        return f"the name {host!r} is not known ({error.strerror})"
+        return f"{UNKNOWN_NAME}{host!r} is not known ({error.strerror})"
     except TimeoutError:
         return f"no answer within {CONNECT_SECONDS:.0f} s (a firewall, or no such machine)"
     except OSError as error:

@@ -14,6 +14,8 @@ from protocol.messages import PROTOCOL_VERSION, Goodbye, Welcome
 
 CLOCK_WARNING, CLOCK_FAULT = 5.0, 60.0
 """Seconds between two clocks."""
+UNKNOWN_NAME = "the name "
+"""How `PortFacts.unreachable` begins where the host's name has no address."""
 STARTING_SECONDS = 90.0
 """Of azserver's life, in which its evaluators may still be loading torch and the network."""
 WRONG_PROTOCOL = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
@@ -101,6 +103,9 @@ def _alert(text: str) -> Finding:
 
 def _port(port: PortFacts) -> Finding:
     check = f"{port.name} port"
+    if port.unreachable.startswith(UNKNOWN_NAME):
+        todo = "check the name of the machine that azserver runs on, or give its address"
+        return fault(check, f"{port.address}: {port.unreachable}", todo)
     if port.unreachable:
         return fault(
             check,

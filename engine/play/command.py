@@ -20,8 +20,20 @@ EXAMPLES = (
 class PlayConfig(EngineConfig):
     """Settings of `azplay play`."""
 
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Device of the network."""
+    threads: int = 0
+    """CPU threads of the network; 0: one per core."""
+    hash: int = 256
+    """MiB of the search tree."""
+    leaves: int = 0
+    """Most positions evaluated together; 0: what suits the device."""
+    search: str = "puct"
+    """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1."""
     nodes: int = 200
     """Simulations of the network for each move."""
+    seed: int = 0
+    """Seed of the untrained network."""
     game: str = ""
     """The game of an untrained network; empty: that of the weights file, else chess."""
     side: Literal["first", "second"] = "first"

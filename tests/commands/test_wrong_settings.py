@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from client.main import main as azclient
-from commands import azrun_config
+from commands import azplay, azrun_config
 from commands.azrun_config import RunConfig
+from commands.settings_page import settings_of
+from engine.play.command import PlayConfig
 from runtime.exits import Exit, Fatal
 from server import doctor
 from server.config import ServerConfig
@@ -35,3 +37,18 @@ def test_a_wrong_setting_is_named(check: Callable[[], object], what: str) -> Non
 def test_azclient_with_a_wrong_setting_ends_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert azclient(["--server", "x", "--metrics-port", "-1"]) == Exit.CONFIG
     assert "--metrics-port is -1" in capsys.readouterr().err
+
+
+def test_an_unknown_command_is_told_the_nearest_last(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["azplay", "paly"])
+    assert azplay.main() == Exit.USAGE
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "azplay: unknown command 'paly': did you mean `azplay play`?"
+
+
+def test_the_help_of_play_speaks_of_no_other_program() -> None:
+    texts = " ".join(one.meaning for one in settings_of(PlayConfig))
+    assert "option " not in texts
+    assert "GUI" not in texts

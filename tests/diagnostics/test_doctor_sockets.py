@@ -185,3 +185,11 @@ def test_azserver_is_told_of_a_port_that_is_taken(tmp_path: Path, monkeypatch: p
         settings = DoctorConfig(game="tic_tac_toe", net="tiny", runs=tmp_path, port=other.getsockname()[1])
         assert "ports" in faults(examine_server(settings))
     assert "ports" not in faults(examine_server(replace(settings, port=find_base_port(28_000))))
+
+
+def test_a_name_without_an_address_is_to_be_checked() -> None:
+    facts = probe(Address("nohost.invalid", 5600), Probing(0.0))
+    (leaves, bulk) = service_findings(facts)
+    assert leaves.todo == bulk.todo
+    assert leaves.todo.startswith("check the name")
+    assert "nohost.invalid" in leaves.found

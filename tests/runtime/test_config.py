@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from changed_settings import self_play
+from tyro.conf import Positional
 
 from protocol.settings import SelfPlaySettings
 from runtime.config import flattened, load, nested, renamed, to_toml, without_settings
 from runtime.exits import Exit, Fatal
+from runtime.setting_hints import GROUPS
+from server.config import ServerConfig
+from trainer.config import TrainerConfig
 
 
 @dataclass(frozen=True)
@@ -183,6 +187,46 @@ class OfAGame:
     """Its name."""
     board: str = ""
     """Its size."""
+
+
+def test_a_group_of_another_program_names_that_program(tmp_path: Path) -> None:
+    (tmp_path / "mixed.toml").write_text("[optimizer]\nlr = 1.0\n")
+    with pytest.raises(Fatal, match=r"optimizer belongs to the trainer: .*--trainer-config"):
+        settings("--config", str(tmp_path / "mixed.toml"), "--server", "x")
+
+
+def test_every_group_of_settings_has_the_program_that_it_belongs_to() -> None:
+    found = {
+        field.name: program
+        for program, config_class in (("azserver", ServerConfig), ("the trainer", TrainerConfig))
+        for field in fields(config_class)
+        if str(field.type).endswith(("Settings", "GateConfig"))
+    }
+    assert found == GROUPS
+
+
+def test_a_game_without_its_flag_is_told_the_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        load(OfAGame, ["tic_tac_toe"], command="aztest", examples=EXAMPLES)
+    assert caught.value.code == Exit.USAGE
+    assert "did you mean `aztest --game tic_tac_toe`?" in capsys.readouterr().err
+
+
+@dataclass(frozen=True)
+class OfARun:
+    """Settings of a command that needs a run."""
+
+    run: Positional[str]
+    """Its name."""
+
+
+def test_an_argument_that_is_missing_is_called_by_its_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        load(OfARun, [], command="aztest", examples=EXAMPLES)
+    assert caught.value.code == Exit.USAGE
+    told = capsys.readouterr().err
+    assert "RUN" in told
+    assert "STR" not in told
 
 
 def test_the_size_of_the_board_becomes_part_of_the_games_name() -> None:
