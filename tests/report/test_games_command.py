@@ -90,7 +90,7 @@ def test_an_unknown_number_says_which_there_are(run: Path, monkeypatch) -> None:
     with pytest.raises(Fatal, match="numbers 1 to 3") as caught:
         azplay_games(monkeypatch, run, "show", 9)
     assert caught.value.code == Exit.BAD_DATA
-    with pytest.raises(Fatal, match=r"nearest run in .* is 'cf'"):
+    with pytest.raises(Fatal, match=r"the runs in .* are cf"):
         azplay_games(monkeypatch, "nothing", "list", "--runs", run.parent)
 
 
