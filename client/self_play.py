@@ -190,8 +190,8 @@ def _flags(result: SearchResult) -> int:
 class Pool:
     """What plays many games at a time: its counts, and what a game needs.
 
-    `keep(record)` returns when the game is safe on disk. `room` is clear while the spool is full: games
-    in progress go on, new ones wait. No game starts once `finishing` is set.
+    `keep(record)` returns when the game is safe on disk. `room` is clear while the spool is full,
+    or the trainer far behind: games in progress go on, new ones wait. No game starts once `finishing` is set.
     """
 
     def __init__(

@@ -55,7 +55,8 @@ class Uploader:
     def __init__(self, spool: Spool, send: Callable[..., bool], uploads: Uploads | None = None) -> None:
         self.spool = spool
         self.room = asyncio.Event()
-        """Set while new games may start: the spool is open, not full, and can be written."""
+        """Set while new games may start: the spool is open, not full, and can be written, and the trainer, if
+        there is one, is not far behind."""
         self.quiet = asyncio.Event()
         """Set while nothing is being written and nothing sent waits for its acknowledgement."""
         self.empty = asyncio.Event()
@@ -73,6 +74,7 @@ class Uploader:
         self._terms = Terms("", 0)
         """Of the session at hand."""
         self._look_at_kept = False
+        self._has_said_behind = False
 
     async def keep(self, record: GameRecord) -> None:
         """Returns when the game will survive a crash of this machine. Raises protocol.records.BadRecord."""
@@ -160,28 +162,44 @@ class Uploader:
     def _show_room(self) -> None:
         """Let games start or hold them back, and say so when that changes."""
         room = not self.spool.full and not self._write_at
-        if room and not self.room.is_set():
+        may_start = room and not self._uploads.trainer_is_behind
+        if may_start and not self.room.is_set():
             self.room.set()
-        elif not room and self.room.is_set():
+        elif not may_start and self.room.is_set():
             self.room.clear()
-            log.warning(
-                "starting no new games: the spool is full, %d games (%.1f MB) wait in %s for the trainer",
-                self.spool.games,
-                self.spool.bytes / 1e6,
-                self.spool.folder,
-            )
-            if self.spool.kept:
-                log.warning(
-                    "%d more (%.1f MB) in %s were refused for their settings, weights or run: they are "
-                    "offered again when these fit; move that folder away if they never will",
-                    self.spool.kept,
-                    self.spool.kept_bytes / 1e6,
-                    self.spool.folder / KEPT,
-                )
+            if room:
+                self._say_behind()
+            else:
+                self._say_full()
         if not (self._writes or self._instructions or self._uploads.in_flight):
             self.quiet.set()
             if not self.spool.games:
                 self.empty.set()
+
+    def _say_behind(self) -> None:
+        """Once: with small games it begins and ends every second."""
+        if not self._has_said_behind:
+            self._has_said_behind = True
+            log.info(
+                "games are finished faster than the trainer takes them: new ones begin as it catches up, so "
+                "that they are played with newer weights"
+            )
+
+    def _say_full(self) -> None:
+        log.warning(
+            "starting no new games: the spool is full, %d games (%.1f MB) wait in %s for the trainer",
+            self.spool.games,
+            self.spool.bytes / 1e6,
+            self.spool.folder,
+        )
+        if self.spool.kept:
+            log.warning(
+                "%d more (%.1f MB) in %s were refused for their settings, weights or run: they are "
+                "offered again when these fit; move that folder away if they never will",
+                self.spool.kept,
+                self.spool.kept_bytes / 1e6,
+                self.spool.folder / KEPT,
+            )
 
     # ---- In the thread --------------------------------------------------------------------------
 

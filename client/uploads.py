@@ -23,6 +23,9 @@ TIMEOUT = 30.0
 """Seconds until an unacknowledged game is offered again."""
 SHORTEST_RETRY = 1.0
 """Seconds to wait after `retry` when the server named no time."""
+MOST_WAITING = 512
+"""Games that a trainer may be behind before no new ones are begun (decision 51). Those that wait grow old,
+and where both share a machine they took the trainer's processor."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Uploads:
         self._room = window
         """Games that may be in flight; at most the window."""
         self._joined = False
+        self._has_trainer = False
         self._paused_until = 0.0
 
     @property
@@ -72,6 +76,12 @@ class Uploads:
     @property
     def in_flight(self) -> int:
         return len(self._deadlines)
+
+    @property
+    def trainer_is_behind(self) -> bool:
+        """Whether a trainer is there, and takes games more slowly than they are finished. While there is
+        none, games are kept for it."""
+        return self._joined and self._has_trainer and len(self._waiting) > MOST_WAITING
 
     def add(self, uid: bytes, now: float) -> list[Instruction]:
         """A game now stands in the spool."""
@@ -84,6 +94,7 @@ class Uploads:
         Without a trainer one game is offered, until it gets a final answer.
         """
         self._joined = True
+        self._has_trainer = trainer_present
         self._room = self._window if trainer_present else 1
         self._paused_until = now
         self._take_back(list(self._deadlines))
@@ -110,6 +121,7 @@ class Uploads:
         if ack.status == "rejected" and ack.reason.startswith(Code.BAD_HASH):
             # Damaged on its way: what we sent had the hash. It is offered again after the usual timeout.
             return []
+        self._has_trainer = not ack.reason.startswith(Code.NO_TRAINER)
         if ack.status == "retry":
             if self._deadlines.pop(ack.uid, None) is not None:
                 self._waiting.append(ack.uid)

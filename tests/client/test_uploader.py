@@ -13,7 +13,7 @@ from client_records import record, uid
 
 from client.spool import Spool, SpooledGame
 from client.uploader import Uploader
-from client.uploads import Uploads
+from client.uploads import MOST_WAITING, WINDOW, Uploads
 from protocol.messages import GameAck, PutGame
 from protocol.records import to_bytes
 
@@ -73,6 +73,21 @@ def test_a_kept_game_is_on_disk_before_it_is_sent_and_gone_after_the_acknowledge
         await uploader.quiet.wait()
         assert on_disk(tmp_path) == set()
         assert uploader.stored == 1
+
+    with_uploader(Spool(tmp_path), scenario)
+
+
+def test_no_game_begins_while_the_trainer_is_far_behind(tmp_path: Path) -> None:
+    """As it catches up, they begin again."""
+    games = WINDOW + MOST_WAITING + 1
+
+    async def scenario(uploader: Uploader, server: Server) -> None:
+        uploader.joined()
+        await asyncio.gather(*(uploader.keep(record(number)) for number in range(games)))
+        first, *_ = await server.expect(WINDOW)
+        assert not uploader.room.is_set()
+        uploader.acknowledged(GameAck(first, "stored"))
+        await uploader.room.wait()
 
     with_uploader(Spool(tmp_path), scenario)
 

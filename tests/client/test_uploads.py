@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from scaled_examples import scaled
 
-from client.uploads import Delete, Put, SetAside, Uploads
+from client.uploads import MOST_WAITING, WINDOW, Delete, Put, SetAside, Uploads
 from protocol.messages import GameAck
 
 
@@ -22,6 +22,22 @@ def joined_with(games: int, **options: float) -> Uploads:
     for number in range(games):
         uploads.add(uid(number), 0.0)
     return uploads
+
+
+def test_a_trainer_is_behind_when_many_games_wait_for_it() -> None:
+    """Where no trainer is, nobody is behind: games are kept for the one that comes."""
+    uploads = joined_with(WINDOW + MOST_WAITING)
+    assert not uploads.trainer_is_behind
+    uploads.add(uid(9999), 0.0)
+    assert uploads.trainer_is_behind
+    uploads.acknowledged(GameAck(uid(0), "retry", "no_trainer: wait", 5.0), 1.0)
+    assert not uploads.trainer_is_behind
+    uploads.acknowledged(GameAck(uid(1), "retry", "trainer_busy: wait", 1.0), 1.0)
+    assert uploads.trainer_is_behind
+    uploads.lost()
+    assert not uploads.trainer_is_behind
+    uploads.joined(2.0, trainer_present=False)
+    assert not uploads.trainer_is_behind
 
 
 def test_games_wait_until_there_is_a_session() -> None:
