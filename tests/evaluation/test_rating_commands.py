@@ -258,7 +258,7 @@ def test_a_blend_without_player_or_share_is_refused(spec: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["ladder"], Exit.USAGE, "STR"),
+        (["ladder"], Exit.USAGE, "RUN"),
         (["ladder", "no/such/run"], Exit.BAD_DATA, "there is no run 'no/such/run'"),
         (["ladder", "x", "--points", "1"], Exit.CONFIG, "--points is 1, but must lie between 2 and 1000"),
         (["ladder", "x", "--games", "0"], Exit.CONFIG, "--games is 0"),

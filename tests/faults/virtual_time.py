@@ -130,5 +130,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _on_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if not isinstance(error, Killed):
+        if not _is_only_killed(error):
             self.faults.append(f"{context['message']}: {error!r}")
+
+
+def _is_only_killed(error: object) -> bool:
+    """A group of a killed process is told of when it is thrown away, which may be at any time."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(Killed)[1] is None
+    return isinstance(error, Killed)
