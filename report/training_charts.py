@@ -5,14 +5,25 @@ from __future__ import annotations
 from report.drawing import Chart, chart, curves
 from report.history import History
 
+_Described = tuple[str, str, dict[str, tuple[list[float], list[float]]], str]
+"""Title, how to read it, (steps, values) by the label of a curve, unit."""
+
 
 def training_charts(history: History) -> list[Chart]:
     """Charts of the trainer's figures; those without data are left out."""
     if len(history.rows) < 2:
         return []
+    return [
+        chart(title, caption, curves(lines, "training step", unit))
+        for title, caption, lines, unit in (*_of_steps(history), *_of_values(history))
+        if any(len(steps) > 1 for steps, _ in lines.values())
+    ]
+
+
+def _of_steps(history: History) -> list[_Described]:
+    """Losses, norms and the window."""
     curve = history.curve
-    # Title, how to read it, curves by label, unit.
-    found = [
+    return [
         (
             "Policy loss",
             "Cross-entropy to the visits. It cannot go below the entropy of its targets; what is between "
@@ -62,6 +73,13 @@ def training_charts(history: History) -> list[Chart]:
             {name: curve(f"window_outcomes/{name}") for name in ("first", "draw", "second")},
             "share of positions",
         ),
+    ]
+
+
+def _of_values(history: History) -> list[_Described]:
+    """What the network makes of positions whose value is known, and of held-out ones."""
+    curve = history.curve
+    return [
         (
             "Values of known positions",
             "The network's values without a search. Chess: KQK is won for the side to move (near +1), KKQ is "
@@ -86,9 +104,4 @@ def training_charts(history: History) -> list[Chart]:
             },
             "value",
         ),
-    ]  # fmt: skip
-    return [
-        chart(title, caption, curves(lines, "training step", unit))
-        for title, caption, lines, unit in found
-        if any(len(steps) > 1 for steps, _ in lines.values())
     ]

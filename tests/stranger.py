@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import threading
+from typing import Any
 
 from foreign_client import Client
 
@@ -15,16 +16,16 @@ PATIENCE = 600.0
 class Ledger(threading.Thread):
     """A stranger who hands in games without pause and writes down which were acknowledged as stored."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, patience: float = PATIENCE) -> None:
         super().__init__(daemon=True)
         self.acknowledged: list[bytes] = []
         self.finished = threading.Event()
         self.error: BaseException | None = None
-        self._port = port
+        self._port, self._patience = port, patience
 
     def run(self) -> None:
         try:
-            client = Client("127.0.0.1", self._port, PATIENCE)
+            client = Client("127.0.0.1", self._port, self._patience)
             rng = random.Random(1)
             while not self.finished.is_set():
                 game = client.play(rng, keep_subtree=False)
@@ -32,8 +33,12 @@ class Ledger(threading.Thread):
                 header = {"type": "put_game", "uid": game.uid, "sha256": hashlib.sha256(record).digest()}
                 wanted = {"type": "game_ack", "uid": game.uid}
                 ack, _ = client.bulk.ask(header, [record], wanted, client.deadline(), resend=2.0)
-                if ack["status"] in ("stored", "duplicate"):
-                    self.acknowledged.append(game.uid)
+                self.hear(ack, game.uid)
             client.close()
         except BaseException as error:  # shown by the test, which looks at it
             self.error = error
+
+    def hear(self, ack: dict[str, Any], uid: bytes) -> None:
+        """What became of a game."""
+        if ack["status"] in ("stored", "duplicate"):
+            self.acknowledged.append(uid)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import random
 import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import pytest
 from foreign_client import Client
 from process_marks import marked, marked_environment, wait_for
 from small_disk import SmallDisk, small_disk
+from stranger import Ledger
 
 from runtime.ports import find_base_port
 
@@ -34,34 +32,16 @@ cpu_threads = 1
 """
 
 
-class Player(threading.Thread):
-    """A stranger who hands in games one after the other, and notes what is said of them."""
+class Player(Ledger):
+    """One who also counts the games that were sent back because the disk was full."""
 
     def __init__(self, port: int) -> None:
-        super().__init__(daemon=True)
+        super().__init__(port, PATIENCE)
         self.disk_full = 0
-        """Games sent back because of it."""
-        self.acknowledged: list[bytes] = []
-        self.finished = threading.Event()
-        self.error: BaseException | None = None
-        self._port = port
 
-    def run(self) -> None:
-        try:
-            client = Client("127.0.0.1", self._port, PATIENCE)
-            rng = random.Random(1)
-            while not self.finished.is_set():
-                game = client.play(rng, keep_subtree=False)
-                record = game.record()
-                header = {"type": "put_game", "uid": game.uid, "sha256": hashlib.sha256(record).digest()}
-                wanted = {"type": "game_ack", "uid": game.uid}
-                ack, _ = client.bulk.ask(header, [record], wanted, client.deadline(), resend=2.0)
-                self.disk_full += "disk does not take it" in ack.get("reason", "")
-                if ack["status"] in ("stored", "duplicate"):
-                    self.acknowledged.append(game.uid)
-            client.close()
-        except BaseException as error:  # shown by the test, which looks at it
-            self.error = error
+    def hear(self, ack: dict[str, Any], uid: bytes) -> None:
+        super().hear(ack, uid)
+        self.disk_full += "disk does not take it" in ack.get("reason", "")
 
 
 class Run:

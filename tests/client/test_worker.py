@@ -1,4 +1,4 @@
-"""A whole worker against a small server: it joins, plays, uploads, survives restarts, and ends on request."""
+"""A whole worker against a small server: it joins, plays, uploads, survives restarts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import logging
 import sys
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,77 +13,14 @@ import msgspec
 import pytest
 from changed_settings import self_play
 from client_naive import verify
-from client_server import FakeServer, info_of
+from client_server import info_of
+from worker_site import ROUNDS, Site, run_site, spooled
 
-from client.options import WorkerOptions, parse
 from client.spool import Spool
 from client.spool_folders import claim, run_folder
 from client.uploads import WINDOW
-from client.worker import Worker
-from protocol.errors import Code
-from protocol.messages import Bye, Evaluate, GameAck, Goodbye, Grant, Hello, PutGame, WeightsInfo
+from protocol.messages import Evaluate, GameAck, Grant, Hello, PutGame, WeightsInfo
 from protocol.rounds import uid_of
-from runtime.aio import Stop, first_cause
-from runtime.exits import Exit, Fatal
-from runtime.sockets import new_context
-
-TIC_TAC_TOE_WORDS = 3
-
-Scenario = Callable[["Site"], Awaitable[None]]
-
-
-class Site:
-    """A server's two ports and one worker."""
-
-    def __init__(self, folder: Path, **options: object) -> None:
-        self.folder = folder
-        self.stop = Stop()
-        self.context = new_context()
-        self.serve()
-        self.options = WorkerOptions(
-            bulk=f"ipc://{folder}/bulk",
-            leaves=f"ipc://{folder}/leaves",
-            spool=folder / "spool",
-            name="here",
-            **options,  # type: ignore[arg-type]
-        )
-
-    def serve(self, **welcome: object) -> None:
-        self.leaves = FakeServer(self.context, f"ipc://{self.folder}/leaves", **welcome)
-        self.bulk = FakeServer(self.context, f"ipc://{self.folder}/bulk", **welcome)
-        self.leaves.words = TIC_TAC_TOE_WORDS
-        self.games: asyncio.Queue[PutGame] = asyncio.Queue()
-        self.bulk.ack = self.take
-
-    def take(self, message: PutGame) -> GameAck:
-        self.games.put_nowait(message)
-        return GameAck(message.uid, "stored")
-
-    def close(self) -> None:
-        self.leaves.close()
-        self.bulk.close()
-
-
-def run_site(folder: Path, scenario: Scenario, **options: object) -> Site:
-    """Run a worker and `scenario` beside it; the worker is asked to end when the scenario has."""
-
-    async def main() -> Site:
-        site = Site(folder, **options)
-        try:
-            async with asyncio.timeout(240), asyncio.TaskGroup() as group:
-                group.create_task(Worker(site.options, site.stop).run())
-                await scenario(site)
-                site.stop.request()
-        finally:
-            site.close()
-            site.context.destroy(0)
-        return site
-
-    return asyncio.run(main())
-
-
-def spooled(folder: Path) -> list[Path]:
-    return list((folder / "spool").rglob("*.game"))
 
 
 def test_a_worker_plays_games_that_hold_and_uploads_them(tmp_path: Path) -> None:
@@ -270,64 +206,6 @@ def test_games_survive_a_killed_worker(tmp_path: Path) -> None:
     folder.release()
 
 
-def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) -> Fatal:
-    """The Fatal that ends a worker which nobody asks to end."""
-
-    async def wait(site: Site) -> None:
-        prepare(site)
-        await asyncio.Event().wait()
-
-    with pytest.raises(BaseExceptionGroup) as caught:
-        run_site(folder, wait, **options)
-    cause = first_cause(caught.value)
-    assert isinstance(cause, Fatal)
-    return cause
-
-
-def test_a_refused_protocol_version_ends_the_worker_with_the_servers_words(tmp_path: Path) -> None:
-    """Exit status 76 and who has to upgrade."""
-
-    def refuse(site: Site) -> None:
-        site.bulk.refusal = Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
-
-    fatal = ending_of(tmp_path, refuse)
-    assert fatal.code is Exit.PROTOCOL
-    assert "upgrade the client" in str(fatal)
-
-
-def test_an_unknown_game_ends_the_worker(tmp_path: Path) -> None:
-    """The server is newer, or another program."""
-    fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(game="ludo"))[0])
-    assert fatal.code is Exit.PROTOCOL
-    assert "'ludo'" in str(fatal)
-
-
-def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: Path) -> None:
-    """It is to be started afresh: games under two settings are not comparable."""
-
-    async def scenario(site: Site) -> None:
-        await site.games.get()
-        site.close()
-        site.serve(session=2, self_play=asdict(self_play(simulations=9)))
-        await asyncio.Event().wait()
-
-    with pytest.raises(BaseExceptionGroup) as caught:
-        run_site(tmp_path, scenario, games=1)
-    fatal = first_cause(caught.value)
-    assert isinstance(fatal, Fatal)
-    assert fatal.code is Exit.TRY_AGAIN
-
-
-ROUNDS = asdict(self_play(simulations=9, round_games=3, seed=2))
-
-
-def test_a_client_is_refused_where_games_come_in_rounds(tmp_path: Path) -> None:
-    """It would play other games than those of the round; it ends with a sentence that says what to do."""
-    fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(self_play=ROUNDS))[0])
-    assert fatal.code is Exit.REFUSED
-    assert "start no client" in str(fatal)
-
-
 def test_a_worker_plays_the_round_of_the_servers_version(tmp_path: Path) -> None:
     """Its three games and no more, under the uids of their numbers."""
     uids: list[bytes] = []
@@ -340,12 +218,6 @@ def test_a_worker_plays_the_round_of_the_servers_version(tmp_path: Path) -> None
     run_site(tmp_path, scenario, role="worker", games=2)
     assert sorted(uids) == [uid_of(2, number) for number in (21, 22, 23)]
     assert spooled(tmp_path) == []
-
-
-def test_an_unreachable_server_ends_a_worker_that_may_not_wait(tmp_path: Path) -> None:
-    """Exit status 69."""
-    fatal = ending_of(tmp_path, lambda site: site.close(), max_wait=0.05)
-    assert fatal.code is Exit.UNREACHABLE
 
 
 def test_a_warm_only_worker_joins_compiles_and_leaves(tmp_path: Path) -> None:
@@ -382,26 +254,6 @@ def test_a_worker_with_its_own_network_pulls_the_weights_and_plays(tmp_path: Pat
     for record in site.bulk.records:
         verify(record)
         assert set(record.versions.tolist()) == {5}
-
-
-def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """A worker without a network of its own needs to know where its leaves go."""
-    with pytest.raises(SystemExit) as caught:
-        parse(["--bulk", "x", "--spool", "y", "--device", "remote"])
-    assert caught.value.code == 2
-    assert "--leaves" in capsys.readouterr().err
-    assert not parse(["--bulk", "x", "--spool", "y", "--device", "cpu"]).is_remote
-
-
-def test_leaving_is_said(tmp_path: Path) -> None:
-    """BYE ends the session at once, so that its credits are free."""
-
-    async def scenario(site: Site) -> None:
-        await site.games.get()
-        site.stop.request()
-        await site.bulk.until(Bye)
-
-    run_site(tmp_path, scenario, games=1)
 
 
 def test_games_are_resigned_once_an_acknowledgement_names_a_threshold(tmp_path: Path) -> None:

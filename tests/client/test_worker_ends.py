@@ -1,0 +1,99 @@
+"""What ends a worker, and with which words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from changed_settings import self_play
+from worker_site import ROUNDS, Site, run_site
+
+from client.options import parse
+from protocol.errors import Code
+from protocol.messages import Bye, Goodbye
+from runtime.aio import first_cause
+from runtime.exits import Exit, Fatal
+
+
+def ending_of(folder: Path, prepare: Callable[[Site], None], **options: object) -> Fatal:
+    """The Fatal that ends a worker which nobody asks to end."""
+
+    async def wait(site: Site) -> None:
+        prepare(site)
+        await asyncio.Event().wait()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        run_site(folder, wait, **options)
+    cause = first_cause(caught.value)
+    assert isinstance(cause, Fatal)
+    return cause
+
+
+def test_a_refused_protocol_version_ends_the_worker_with_the_servers_words(tmp_path: Path) -> None:
+    """Exit status 76 and who has to upgrade."""
+
+    def refuse(site: Site) -> None:
+        site.bulk.refusal = Goodbye(Code.PROTOCOL_TOO_OLD, "upgrade the client")
+
+    fatal = ending_of(tmp_path, refuse)
+    assert fatal.code is Exit.PROTOCOL
+    assert "upgrade the client" in str(fatal)
+
+
+def test_an_unknown_game_ends_the_worker(tmp_path: Path) -> None:
+    """The server is newer, or another program."""
+    fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(game="ludo"))[0])
+    assert fatal.code is Exit.PROTOCOL
+    assert "'ludo'" in str(fatal)
+
+
+def test_other_settings_after_a_restart_of_the_server_end_the_worker(tmp_path: Path) -> None:
+    """It is to be started afresh: games under two settings are not comparable."""
+
+    async def scenario(site: Site) -> None:
+        await site.games.get()
+        site.close()
+        site.serve(session=2, self_play=asdict(self_play(simulations=9)))
+        await asyncio.Event().wait()
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        run_site(tmp_path, scenario, games=1)
+    fatal = first_cause(caught.value)
+    assert isinstance(fatal, Fatal)
+    assert fatal.code is Exit.TRY_AGAIN
+
+
+def test_a_client_is_refused_where_games_come_in_rounds(tmp_path: Path) -> None:
+    """It would play other games than those of the round; it ends with a sentence that says what to do."""
+    fatal = ending_of(tmp_path, lambda site: (site.close(), site.serve(self_play=ROUNDS))[0])
+    assert fatal.code is Exit.REFUSED
+    assert "start no client" in str(fatal)
+
+
+def test_an_unreachable_server_ends_a_worker_that_may_not_wait(tmp_path: Path) -> None:
+    """Exit status 69."""
+    fatal = ending_of(tmp_path, lambda site: site.close(), max_wait=0.05)
+    assert fatal.code is Exit.UNREACHABLE
+
+
+def test_flags_that_lack_an_endpoint_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker without a network of its own needs to know where its leaves go."""
+    with pytest.raises(SystemExit) as caught:
+        parse(["--bulk", "x", "--spool", "y", "--device", "remote"])
+    assert caught.value.code == 2
+    assert "--leaves" in capsys.readouterr().err
+    assert not parse(["--bulk", "x", "--spool", "y", "--device", "cpu"]).is_remote
+
+
+def test_leaving_is_said(tmp_path: Path) -> None:
+    """BYE ends the session at once, so that its credits are free."""
+
+    async def scenario(site: Site) -> None:
+        await site.games.get()
+        site.stop.request()
+        await site.bulk.until(Bye)
+
+    run_site(tmp_path, scenario, games=1)

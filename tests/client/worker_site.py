@@ -1,0 +1,76 @@
+"""A worker beside a small server of tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from changed_settings import self_play
+from client_server import FakeServer
+
+from client.options import WorkerOptions
+from client.worker import Worker
+from protocol.messages import GameAck, PutGame
+from runtime.aio import Stop
+from runtime.sockets import new_context
+
+TIC_TAC_TOE_WORDS = 3
+ROUNDS = asdict(self_play(simulations=9, round_games=3, seed=2))
+
+Scenario = Callable[["Site"], Awaitable[None]]
+
+
+class Site:
+    """A server's two ports and one worker."""
+
+    def __init__(self, folder: Path, **options: object) -> None:
+        self.folder = folder
+        self.stop = Stop()
+        self.context = new_context()
+        self.serve()
+        self.options = WorkerOptions(
+            bulk=f"ipc://{folder}/bulk",
+            leaves=f"ipc://{folder}/leaves",
+            spool=folder / "spool",
+            name="here",
+            **options,  # type: ignore[arg-type]
+        )
+
+    def serve(self, **welcome: object) -> None:
+        self.leaves = FakeServer(self.context, f"ipc://{self.folder}/leaves", **welcome)
+        self.bulk = FakeServer(self.context, f"ipc://{self.folder}/bulk", **welcome)
+        self.leaves.words = TIC_TAC_TOE_WORDS
+        self.games: asyncio.Queue[PutGame] = asyncio.Queue()
+        self.bulk.ack = self.take
+
+    def take(self, message: PutGame) -> GameAck:
+        self.games.put_nowait(message)
+        return GameAck(message.uid, "stored")
+
+    def close(self) -> None:
+        self.leaves.close()
+        self.bulk.close()
+
+
+def run_site(folder: Path, scenario: Scenario, **options: object) -> Site:
+    """Run a worker and `scenario` beside it; the worker is asked to end when the scenario has."""
+
+    async def main() -> Site:
+        site = Site(folder, **options)
+        try:
+            async with asyncio.timeout(240), asyncio.TaskGroup() as group:
+                group.create_task(Worker(site.options, site.stop).run())
+                await scenario(site)
+                site.stop.request()
+        finally:
+            site.close()
+            site.context.destroy(0)
+        return site
+
+    return asyncio.run(main())
+
+
+def spooled(folder: Path) -> list[Path]:
+    return list((folder / "spool").rglob("*.game"))
