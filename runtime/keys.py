@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 import tomllib
 from collections.abc import Mapping
@@ -116,6 +117,17 @@ def read_pair(path: Path, how_to_make: str) -> KeyPair:
     return KeyPair(*keys)
 
 
+def server_keygen(folder: Path) -> str:
+    """The command that makes the keys of a server in `folder`."""
+    where = "" if folder == default_folder() else f" --keys {shlex.quote(str(folder))}"
+    return f"`azserver keygen{where}`"
+
+
+def read_server_pair(folder: Path) -> KeyPair:
+    """That of the server whose keys are in `folder`. Fatal(CONFIG) as of `read_pair`."""
+    return read_pair(folder / SERVER_FILE, server_keygen(folder))
+
+
 def dial_keys(server_key: str, file: Path | None, role: str) -> DialKeys | None:
     """For a client or a trainer; None if no `server_key` is given. `file` None: the usual one of its role."""
     if not server_key:
@@ -150,5 +162,5 @@ def own_server_keys(settings: Mapping[str, Any]) -> DialKeys | None:
 
 def server_keys(folder: Path) -> DialKeys:
     """The server's own pair, with which its user's tools may look at it. Fatal(CONFIG) as of `read_pair`."""
-    pair = read_pair(folder / SERVER_FILE, "`azserver keygen`")
+    pair = read_server_pair(folder)
     return DialKeys(pair.public, pair)

@@ -12,7 +12,7 @@ from protocol.curve import NotNow
 from protocol.keys import KeyOwner, KeyPair, KeyRole
 from runtime.door_lock import DoorLock
 from runtime.exits import Exit, Fatal
-from runtime.keys import ALLOWED_FILE, SERVER_FILE, as_text, from_text, read_pair, write_private
+from runtime.keys import ALLOWED_FILE, as_text, from_text, read_server_pair, server_keygen, write_private
 
 log = logging.getLogger("azserver")
 
@@ -32,7 +32,7 @@ class Allowed:
     def __init__(self, folder: Path) -> None:
         """Fatal(CONFIG) if the server has no key, or no list that can be read."""
         self.path = folder / ALLOWED_FILE
-        self.pair: KeyPair = read_pair(folder / SERVER_FILE, "`azserver keygen`")
+        self.pair: KeyPair = read_server_pair(folder)
         self.lock = DoorLock(self.pair, self.owner_of)
         self._owners = _owners(read_allowed(self.path))
         self._seen = self._look()
@@ -82,7 +82,8 @@ def read_allowed(path: Path) -> Keys:
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise Fatal(f"there is no list of keys {path}: `azserver keygen` makes one", Exit.CONFIG) from None
+        make = server_keygen(path.parent)
+        raise Fatal(f"there is no list of keys {path}: {make} makes one", Exit.CONFIG) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise Fatal(f"the list of keys {path} cannot be read: {error}", Exit.CONFIG) from None
     keys: Keys = {}

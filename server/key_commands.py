@@ -17,7 +17,7 @@ from runtime.keys import (
     default_folder,
     from_text,
     new_pair,
-    read_pair,
+    read_server_pair,
     write_pair,
 )
 
@@ -87,7 +87,7 @@ def _allow(folder: Path, role: str, name: str, text: str) -> None:
     if others or (name in keys and keys[name] != (role, key)):
         why = f"this key is there as {others[0]!r}" if others else f"{name!r} has another key or role"
         raise Fatal(f"{why}: azserver revoke {others[0] if others else name}, then allow it", Exit.CONFIG)
-    if key == read_pair(folder / SERVER_FILE, "`azserver keygen`").public:
+    if key == read_server_pair(folder).public:
         raise Fatal("this is the server's own key: `azclient keygen` makes one for a client", Exit.CONFIG)
     write_allowed(folder / ALLOWED_FILE, keys | {name: ("client" if role == "client" else "trainer", key)})
     print(f"{name} may join as {role}")
@@ -96,7 +96,7 @@ def _allow(folder: Path, role: str, name: str, text: str) -> None:
 def _list(folder: Path) -> None:
     from server.allowed import read_allowed
 
-    print(f"server   {as_text(read_pair(folder / SERVER_FILE, '`azserver keygen`').public)}  (--server-key)")
+    print(f"server   {as_text(read_server_pair(folder).public)}  (--server-key)")
     for name, (role, key) in read_allowed(folder / ALLOWED_FILE).items():
         print(f"{role:8} {as_text(key)}  {name}")
 

@@ -100,7 +100,9 @@ def test_a_mistake_in_a_command_changes_nothing_and_says_what_to_do(folder: Path
 def test_listening_to_others_needs_keys_or_a_word_that_it_does_not(
     folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(Fatal, match=r"--listen 0\.0\.0\.0 asks for keys.*azserver keygen.*--insecure"):
+    with pytest.raises(
+        Fatal, match=r"--listen 0\.0\.0\.0 asks for keys.*azserver keygen --keys .*--insecure"
+    ):
         open_allowed(ServerConfig(listen="0.0.0.0", keys=tmp_path / "none"))
     assert open_allowed(ServerConfig()) is None
     with caplog.at_level(logging.INFO):
