@@ -35,14 +35,15 @@ class KnownPositions(NamedTuple):
         start on. The first call may take seconds, until the game is solved."""
         solution = knowledge_of(game).solution
         if solution is None or not solution.plays_whole_games or per_group == 0:
-            return cls._from([], game, history)
+            return cls.of_rows([], game, history)
         rows = [row for row in solution.rows(SEED, 0) if row.matters]
         groups = dict.fromkeys(row.group for row in rows)
         chosen = (_spread([row for row in rows if row.group == group], per_group) for group in groups)
-        return cls._from([row for some in chosen for row in some], game, history)
+        return cls.of_rows([row for some in chosen for row in some], game, history)
 
     @classmethod
-    def _from(cls, rows: Sequence[Row], game: Game, history: int) -> KnownPositions:
+    def of_rows(cls, rows: Sequence[Row], game: Game, history: int) -> KnownPositions:
+        """These positions, in their order."""
         packed_features = np.zeros((len(rows), game.feature_words(history)), np.uint64)
         legal, keeps = (np.zeros((len(rows), game.actions), np.bool_) for _ in range(2))
         for index, row in enumerate(rows):

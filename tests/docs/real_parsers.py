@@ -23,6 +23,7 @@ import commands.azplay
 import commands.azrun
 import experiments.__main__
 import experiments.ablation
+import experiments.on_truth
 import server.key_commands
 import server.main
 import trainer.__main__
@@ -92,6 +93,8 @@ def check_module(arguments: Sequence[str]) -> None:
         settings_in_force("trainer", rest)
     elif module == "experiments":
         experiments.recipe.load(experiments.__main__.parse(list(rest)).name)
+    elif module == "experiments.on_truth":
+        experiments.on_truth.parse(list(rest))
     elif module == "experiments.ablation":
         experiments.ablation.load(experiments.ablation.parse(list(rest)).name)
     elif module == "bench":
@@ -134,7 +137,7 @@ def known_flags(settings_page: str) -> set[str]:
         "--help",
         "--version",
     }
-    for parse in (experiments.__main__.parse, experiments.ablation.parse):
+    for parse in (experiments.__main__.parse, experiments.ablation.parse, experiments.on_truth.parse):
         with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
             parse(["--help"])
         flags |= set(re.findall(r"--[\w-]+", text.getvalue()))
