@@ -255,6 +255,8 @@ class RelayGame(Message, frozen=True, tag="relay_game"):
     sha256: Sha256
     source: Name
     """`workers` or `clients`."""
+    key: Name = ""
+    """Name of the key that its player has shown; "" where none is asked for."""
 
 
 class RelayAck(Message, frozen=True, tag="relay_ack"):

@@ -1,4 +1,5 @@
-"""`azserver keygen`, `allow`, `keys` and `revoke`: the server's key and the list of allowed ones."""
+"""`azserver keygen`, `allow`, `keys` and `revoke`: the server's key and the list of allowed ones; and
+`quarantine` and `release`, about the games that came with a key."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from games.nearest import nearest
 from runtime.exits import Exit, Fatal
+from runtime.finding import RUNS
 from runtime.keys import (
     ALLOWED_FILE,
     SERVER_FILE,
@@ -35,6 +37,11 @@ def main(argv: Sequence[str]) -> int:
             _list(folder)
         case "revoke":
             _revoke(folder, options.name)
+        case "quarantine" | "release":
+            from server.quarantine_command import hold
+
+            run = options.run, options.runs
+            hold(options.name, folder / ALLOWED_FILE, *run, held=options.command == "quarantine")
     return int(Exit.OK)
 
 
@@ -47,6 +54,8 @@ def parser() -> argparse.ArgumentParser:
         "allow": "let a key join; the key is what `azclient keygen` printed",
         "keys": "print this server's key and the allowed ones",
         "revoke": "take a key from the list; its sessions end within a second",
+        "quarantine": "stop training on the games that came, and will come, with a key (docs/players.md)",
+        "release": "train on them again",
     }
     parts = {name: commands.add_parser(name, help=text, description=text) for name, text in about.items()}
     for part in parts.values():
@@ -57,6 +66,12 @@ def parser() -> argparse.ArgumentParser:
     parts["allow"].add_argument("name", help="for logs and figures; letters, digits and ._-")
     parts["allow"].add_argument("key", help="in single quotes")
     parts["revoke"].add_argument("name")
+    for name in ("quarantine", "release"):
+        parts[name].add_argument("name")
+        parts[name].add_argument(
+            "--run", default="", help="folder or name of the run (default: the one that is served here)"
+        )
+        parts[name].add_argument("--runs", type=Path, default=RUNS, help="folder of all runs")
     return whole
 
 

@@ -9,7 +9,7 @@ from runtime import config, extras
 from runtime.exits import Exit, guarded
 from server.config import EXAMPLES, MOVED, ServerConfig
 
-KEY_COMMANDS = ("keygen", "allow", "keys", "revoke")
+KEY_COMMANDS = ("keygen", "allow", "keys", "revoke", "quarantine", "release")
 
 
 def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> ServerConfig:
@@ -21,7 +21,7 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
         examples=EXAMPLES,
         description="Serves one run: evaluators, local self-play workers, clients and the trainer. "
         "`azserver doctor` with the same flags checks machine, run and ports. "
-        "`azserver keygen`, `allow`, `keys` and `revoke` are for keys.",
+        "`azserver keygen`, `allow`, `keys`, `revoke`, `quarantine` and `release` are for keys.",
         moved=MOVED,
         environment=environment,
     ).check()

@@ -116,10 +116,10 @@ class GameRelay:
         now: float,
         address: str = "",
         size: int = 0,
-        owner: Hashable = "",
+        owner: str = "",
     ) -> list[Instruction]:
         """A game of `size` bytes has come from `peer`, at an address, "" on this machine. Peers with the same
-        `owner` (a key) divide one share; "": it is its own."""
+        `owner` (the name of a key) divide one share, and the trainer is told it; "": it is its own."""
         if not self.trainer_present:
             return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER)]
         game = self._in_flight.get((peer, uid))
@@ -140,7 +140,7 @@ class GameRelay:
             self.relayed += 1
             game = self._in_flight[peer, uid] = _InFlight(now, address, size)
         game.since = now
-        return [Relay(RelayGame(peer, uid, sha256, SOURCES[role]))]
+        return [Relay(RelayGame(peer, uid, sha256, SOURCES[role], owner))]
 
     def undeliverable(self, peer: bytes, uid: bytes) -> list[Instruction]:
         """The trainer could not be given this game: it is gone, or its socket is full."""

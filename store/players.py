@@ -29,20 +29,30 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS played_by(seq INTEGER PRIMARY KEY, player INTEGER NOT NULL);\n" + QUARANTINE
 )
 UNNAMED = "unnamed"
+KEYS = "keys/"
+"""What players begin with that are known by a key; all others begin with `workers/` or `clients/`."""
 NAME_CHARACTERS = 120
 BUSY_TIMEOUT_MS = 10_000
 
 
-def player_of(role: str, source: str) -> str:
+def player_of(role: str, source: str, key: str = "") -> str:
     """Whom a game is put down to. The one place that says so.
 
     role    how it came: `workers` or `clients`
     source  what its record says of who played it: HOST/WORKER, as the client gives it itself
+    key     name of the key that it came with, as the server knows it; "" where it asks for none
 
-    A name is what its bearer says. Where peers have keys, the name of the key belongs here instead.
+    Without a key a name is what its bearer says. It begins with its role, so it is never that of a key.
     """
+    if key:
+        return of_key(key)
     name = source.rpartition("/")[0] or source or UNNAMED
     return on_one_line(f"{role}/{name}")[:NAME_CHARACTERS]
+
+
+def of_key(key: str) -> str:
+    """The player who has the key of this name."""
+    return on_one_line(f"{KEYS}{key}")[:NAME_CHARACTERS]
 
 
 def note_player(execute: Callable[..., Any], seq: int, player: str) -> None:

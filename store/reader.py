@@ -144,6 +144,20 @@ class StoreReader:
         )
         return {int(seq): readable(name) for seq, name in self.query(sql, first, last)}
 
+    def players_of(self, numbers: Sequence[int]) -> dict[int, str]:
+        """The same for the games `numbers`."""
+        if not self._has("played_by"):
+            return {}
+        found: dict[int, str] = {}
+        for begin in range(0, len(numbers), PAGE):
+            page = numbers[begin : begin + PAGE]
+            sql = (
+                "SELECT seq, CAST(name AS BLOB) FROM played_by JOIN players USING (player) "
+                f"WHERE seq IN ({','.join('?' * len(page))})"
+            )
+            found |= {int(seq): readable(name) for seq, name in self.query(sql, *page)}
+        return found
+
     def games_of(self, player: str, last: int) -> list[int]:
         """Numbers of a player's games up to `last`, ascending."""
         if not self._has("played_by"):

@@ -35,6 +35,8 @@ class Job:
     sha256: bytes
     source: str
     data: bytes
+    key: str = ""
+    """Name of its player's key, as the server says; "" where none is asked for."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Ingest:
         if not has_room or len(self._in_flight) >= self._limit:
             return self._not_now(message, Code.TRAINER_BUSY, "more games than can be taken in at once")
         self._in_flight[message.uid] = _InFlight(message.sha256, [message.peer])
-        return Job(message.uid, message.sha256, message.source, data)
+        return Job(message.uid, message.sha256, message.source, data, message.key)
 
     def on_done(self, results: Sequence[Done], resign_value: float | UnsetType = UNSET) -> list[RelayAck]:
         """Results of one commit: the acknowledgements to send, with the threshold of resignation if any."""

@@ -123,5 +123,5 @@ class Intake:
             version_max=newest,
             data=job.data,
             is_old=0 < self._stale_versions < behind,
-            player=player_of(job.source, record.source),
+            player=player_of(job.source, record.source, job.key),
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from protocol.records import BadRecord, from_bytes
 from runtime.exits import Fatal
+from store.players import KEYS
 from store.reader import StoreReader
 from store.rows import Stored
 
@@ -19,6 +20,8 @@ SHORTEST = 10.0
 """Seconds over which they are taken at least: of a run that has just begun."""
 MOST_READ = 400
 """Games of the window whose records are read; of more, so many stand for all."""
+KINDS = {"workers": "worker of azserver", "clients": "azclient"}
+KIND_OF_KEY = "azclient, by its key"
 MIX = 0x9E3779B1
 """2^32 over the golden ratio: multiples of it spread evenly, so players who take turns are met alike."""
 
@@ -27,10 +30,12 @@ MIX = 0x9E3779B1
 class Played:
     """A stored game."""
 
+    seq: int
     at: float
     """When it was stored, seconds since 1970."""
     player: str
-    source: str
+    """Name of its key, or else the name that it gives itself."""
+    kind: str
     plies: int
     seconds: float
     version: int
@@ -80,7 +85,7 @@ class Players:
         hours = max(now - began, SHORTEST) / 3600
         by_player: dict[tuple[str, str], list[Played]] = {}
         for _, game in sorted(self._games.items()):
-            by_player.setdefault((game.source, game.player), []).append(game)
+            by_player.setdefault((game.kind, game.player), []).append(game)
         weight = (last - first + 1) / max(1, len(self._games))
         rows = [_rate(who, games, weight, hours, now) for who, games in by_player.items()]
         return sorted(rows, key=lambda row: (-row["games_per_h"], row["player"]))
@@ -90,7 +95,9 @@ class Players:
         wanted = _sample(first, last)
         self._games = {number: self._games[number] for number in wanted if number in self._games}
         fresh = [number for number in wanted if number not in self._games]
-        self._games.update((row.seq, _played(row)) for row in reader.numbered(fresh))
+        owners = reader.players_of(fresh)
+        played = (_played(row, owners.get(row.seq, "")) for row in reader.numbered(fresh))
+        self._games.update((game.seq, game) for game in played)
 
 
 def _since(reader: StoreReader, moment: float) -> int:
@@ -118,12 +125,12 @@ def _sample(first: int, last: int) -> list[int]:
 def _rate(
     who: tuple[str, str], games: list[Played], weight: float, hours: float, now: float
 ) -> dict[str, Any]:
-    """Of the player `who` (source, name), each of whose `games` stands for `weight` games in `hours`."""
-    source, player = who
+    """Of the player `who` (kind, name), each of whose `games` stands for `weight` games in `hours`."""
+    kind, player = who
     newest = games[-1]
     return {
         "player": player,
-        "kind": {"workers": "worker of azserver", "clients": "azclient"}.get(source, source),
+        "kind": kind,
         "games_per_h": len(games) * weight / hours,
         "positions_per_s": sum(game.plies for game in games) * weight / hours / 3600,
         "seconds_per_game": sum(game.seconds for game in games) / len(games),
@@ -132,10 +139,14 @@ def _rate(
     }
 
 
-def _played(row: Stored) -> Played:
+def _played(row: Stored, owner: str) -> Played:
+    """`owner`: whom the store puts the game down to, if it says so."""
     try:
         record = from_bytes(row.unpacked())
         player, seconds = record.source or "?", record.seconds
     except BadRecord:
         player, seconds = "?", 0.0
-    return Played(row.received_at, player, row.source, row.plies, seconds, row.version_max)
+    kind = KINDS.get(row.source, row.source)
+    if owner.startswith(KEYS):
+        player, kind = owner.removeprefix(KEYS), KIND_OF_KEY
+    return Played(row.seq, row.received_at, player, kind, row.plies, seconds, row.version_max)

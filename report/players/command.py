@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "azplay players chess-tiny",
     "azplay players chess-tiny --check 2000               # search 2000 positions again, compare the visits",
-    "azplay players chess-tiny --quarantine clients/lab-7",
+    "azplay players chess-tiny --quarantine keys/lab-7",
 )
 
 

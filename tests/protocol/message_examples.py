@@ -51,7 +51,7 @@ EXAMPLES: tuple[m.Message, ...] = (
     m.BatchDone(batch=9, rows=512, version=3, busy=0.0125),
     m.PutGame(uid=_UID, sha256=_SHA),
     _ACK,
-    m.RelayGame(peer=b"\0peer", uid=_UID, sha256=_SHA, source="clients"),
+    m.RelayGame(peer=b"\0peer", uid=_UID, sha256=_SHA, source="clients", key="lab-3"),
     m.RelayAck(acks=[(b"\0peer", _ACK), (b"\1", m.GameAck(uid=_UID, status="stored"))]),
     m.PutWeights(info=_INFO),
     m.WeightsWanted(sha256=_SHA, offset=524288),

@@ -13,7 +13,7 @@ import pytest
 from front_bench import Bench, Peer, play_beside_front
 
 from protocol.keys import DialKeys, KeyPair
-from protocol.messages import PROTOCOL_VERSION, Goodbye, Hello, Ping, encode
+from protocol.messages import PROTOCOL_VERSION, Goodbye, Hello, Ping, PutGame, RelayGame, encode
 from runtime.keys import as_text, new_pair
 from runtime.sockets import Channel, dealer
 from server.allowed import Allowed
@@ -116,6 +116,24 @@ def test_a_session_has_the_name_of_its_key_and_no_figure_has_a_key(play_locked) 
         text = json.dumps(figures) + repr(server.bench.front.settings)
         assert as_text(CLIENT.public) not in text
         assert repr(server.bench.front.settings.allowed.pair.secret) not in text  # type: ignore[union-attr]
+
+    play_locked(scenario)
+
+
+def test_the_trainer_hears_whose_key_a_game_came_with(play_locked) -> None:
+    """Whatever the client says of itself; azserver's own workers have none."""
+
+    async def scenario(server: Server) -> None:
+        await server.bench.evaluator()
+        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+        worker = Peer(server.bench, "bulk")
+        await trainer.join("trainer")
+        await client.join("client", "gpu")
+        await worker.join("worker", "lab-3")
+        for peer, uid in ((client, b"c"), (worker, b"w")):
+            peer.send(PutGame(uid * 16, b"s" * 32), b"record")
+            game, _ = await trainer.receive(RelayGame)
+            assert (game.uid, game.key) == (uid * 16, {b"c": "lab-3", b"w": ""}[uid])
 
     play_locked(scenario)
 

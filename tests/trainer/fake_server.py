@@ -90,9 +90,9 @@ class FakeServer:
                 await self._changed.wait()
                 self._changed.clear()
 
-    def play(self, record: GameRecord) -> None:
+    def play(self, record: GameRecord, key: str = "") -> None:
         data = to_bytes(record)
-        self.send(RelayGame(b"peer", record.uid, sha256(data), "workers"), data)
+        self.send(RelayGame(b"peer", record.uid, sha256(data), "workers", key), data)
 
     def close(self) -> None:
         self._channel.close()

@@ -46,6 +46,17 @@ def test_honest_games_are_stored_as_they_came(intake: Intake, tmp_path: Path) ->
     assert kept == [one.data for one in jobs]
 
 
+def test_a_game_is_put_down_to_the_key_it_came_with(intake: Intake, tmp_path: Path) -> None:
+    """Or to the name that it gives itself; who sends it again changes nothing."""
+    mine = [dataclasses.replace(job(game(seed)), source="clients") for seed in range(2)]
+    keyed = dataclasses.replace(mine[0], key="lab-3")
+    result = intake.process([keyed, mine[1], dataclasses.replace(keyed, key="other")], newest_version=0)
+    unnamed = "clients/unnamed"
+    assert result.players == ["keys/lab-3", unnamed]
+    reader = StoreReader(tmp_path / "games.db")
+    assert reader.players_between(1, 9) == reader.players_of([1, 2]) == {1: "keys/lab-3", 2: unnamed}
+
+
 def test_false_games_are_refused_among_honest_ones(intake: Intake) -> None:
     """A wrong outcome, changed bytes, another uid and garbage are refused, each with its code."""
     honest = game(1)

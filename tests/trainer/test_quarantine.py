@@ -180,3 +180,10 @@ def test_a_game_is_put_down_to_its_client_whatever_worker_played_it(
     role: str, source: str, player: str
 ) -> None:
     assert player_of(role, source) == player
+
+
+@pytest.mark.parametrize("source", ["", "lab-7/3", "keys/cheat/0"])
+def test_a_game_that_came_with_a_key_is_put_down_to_the_key_whatever_it_says(source: str) -> None:
+    """And no name that somebody gives itself is that of a key."""
+    assert player_of("clients", source, "lab-3") == "keys/lab-3"
+    assert not player_of("clients", source).startswith("keys/")

@@ -23,11 +23,11 @@ GAME = get_game("tic_tac_toe")
 CONFIG = TrainerConfig()
 
 
-def games(player: str, count: int, seed: int) -> list[GameRecord]:
+def games(count: int, seed: int) -> list[GameRecord]:
+    """All say that they are of one player."""
     rng = np.random.default_rng(seed)
     return [
-        dataclasses.replace(random_game(GAME, rng, simulations=20), source=f"{player}/0")
-        for _ in range(count)
+        dataclasses.replace(random_game(GAME, rng, simulations=20), source="honest/0") for _ in range(count)
     ]
 
 
@@ -43,12 +43,13 @@ def positions(records: list[GameRecord]) -> int:
 class Trained:
     """What a trainer has been sent, and how large its window is."""
 
-    def __init__(self, server: FakeServer) -> None:
+    def __init__(self, server: FakeServer, cheat: list[GameRecord]) -> None:
         self._server = server
+        self._uids_of_cheat = {record.uid for record in cheat}
 
     async def store(self, *records: GameRecord) -> None:
         for record in records:
-            self._server.play(record)
+            self._server.play(record, "cheat" if record.uid in self._uids_of_cheat else "")
         await self._server.until(lambda: all(record.uid in self._server.acks for record in records))
         assert {self._server.acks[record.uid].status for record in records} == {"stored"}
 
@@ -63,14 +64,14 @@ async def followed(folder: Path, honest: list[GameRecord], cheat: list[GameRecor
     server, path, half = FakeServer(port, welcome()), folder / "run-1" / "games.db", len(cheat) // 2
     process = await start(server, port, folder)
     try:
-        trained = Trained(server)
+        trained = Trained(server, cheat)
         await trained.store(*honest[:half], *cheat[:half])
         await trained.has_window_of(*honest[:half], *cheat[:half])
-        assert set_quarantine(path, "workers/cheat", held=True)
+        assert set_quarantine(path, "keys/cheat", held=True)
         await trained.has_window_of(*honest[:half])
         await trained.store(*honest[half:], *cheat[half:])
         await trained.has_window_of(*honest)
-        assert set_quarantine(path, "workers/cheat", held=False)
+        assert set_quarantine(path, "keys/cheat", held=False)
         await trained.has_window_of(*honest, *cheat)
         process.terminate()
         assert await asyncio.wait_for(process.wait(), TIMEOUT) == 0
@@ -83,9 +84,9 @@ async def followed(folder: Path, honest: list[GameRecord], cheat: list[GameRecor
 
 
 def test_a_running_trainer_follows_the_quarantine(tmp_path: Path) -> None:
-    """Its window changes within seconds, games that come meanwhile are acknowledged, and after the release
-    each game has been paid for once."""
-    honest, cheat = games("honest", 80, 1), games("cheat", 60, 2)
+    """By the key, whatever the games say of themselves. The window changes within seconds, games that come
+    meanwhile are acknowledged and left out, and after the release each game has been paid for once."""
+    honest, cheat = games(80, 1), games(60, 2)
     progress = asyncio.run(followed(tmp_path, honest, cheat))
     assert progress.quarantined == {}
     assert progress.learned_from == sum(record.targets for record in trained_on(honest + cheat))

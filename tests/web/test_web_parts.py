@@ -101,6 +101,20 @@ def test_rates_are_those_of_the_last_ten_minutes(tmp_path: Path) -> None:
     players.close()
 
 
+def test_a_player_with_a_key_has_the_name_of_the_key_however_many_names_it_gives_itself(
+    tmp_path: Path,
+) -> None:
+    games = [
+        dataclasses.replace(game, source=f"me-{at}") for at, game in enumerate(records("tic_tac_toe", 4))
+    ]
+    entries = [dataclasses.replace(entry(game, "clients"), player="keys/lab-3") for game in games[:3]]
+    folder = store_run(tmp_path / "run", "tic_tac_toe", [*entries, entry(games[3], "clients")])
+    players = Players(folder / "games.db")
+    rows = {row["player"]: row["kind"] for row in players.rates()}
+    players.close()
+    assert rows == {"lab-3": "azclient, by its key", "me-3": "azclient"}
+
+
 def test_games_that_come_in_all_at_once_at_the_end_count_over_the_whole_run(tmp_path: Path) -> None:
     """Two players take turns for three minutes, but most games are handed in within the last seconds."""
     (game,) = records("tic_tac_toe", 1)
