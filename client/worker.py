@@ -63,7 +63,9 @@ class Worker:
             on_message=self._on_message,
             on_joined=self._on_joined,
             on_lost=self._on_lost,
-            settings=ConnectionSettings(options.server, options.max_wait, BULK_LIMIT, keys=self._keys),
+            settings=ConnectionSettings(
+                options.server, "games and weights", options.max_wait, BULK_LIMIT, keys=self._keys
+            ),
         )
         loop = asyncio.get_running_loop()
         self._first_welcome: asyncio.Future[Welcome] = loop.create_future()
@@ -133,7 +135,7 @@ class Worker:
     def _make_source(self, run: Run, folder: Path) -> Source:
         options = self._options
         if options.is_remote:
-            settings = ConnectionSettings(options.server, keys=self._keys)
+            settings = ConnectionSettings(options.server, "leaves", keys=self._keys)
             server = options.leaves, self._hello, settings
             return ServersNet(self._context, *server, self._on_games, run.game.mask_bytes)
         return OwnNet(

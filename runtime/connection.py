@@ -42,7 +42,9 @@ class ConnectionSettings:
     """What differs between connections besides where they lead."""
 
     server: str = ""
-    """HOST:PORT as people know the server, for messages; empty: it has no such name (ipc)."""
+    """HOST:PORT as people gave it, for messages; empty: it has no such name (ipc)."""
+    carries: str = ""
+    """What this connection is for, in messages of a process that has two to one server."""
     max_wait: float = 0.0
     """Seconds without a session after which `Connection.run` gives up; 0: never."""
     limit: int = LEAVES_LIMIT
@@ -75,9 +77,9 @@ class Connection:
         settings: ConnectionSettings = ConnectionSettings(),
     ) -> None:
         self.endpoint = endpoint
-        self._server = f"{settings.server} ({endpoint})" if settings.server else endpoint
         self._name = settings.server or endpoint
         """As the person who gave it knows it: one port only."""
+        self._server = f"{self._name} ({settings.carries})" if settings.carries else self._name
         self._first_notice = FIRST_NOTICE if settings.server else WAIT_NOTICE
         keys = settings.keys
         self._socket = dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm, keys=keys)
@@ -190,7 +192,7 @@ class Connection:
     def _on_not_now(self, reason: str, now: float) -> None:
         """The server is there and lets us wait. Said at once, then by `_watch_absence`."""
         if reason != self._waits_for(now):
-            log.info("%s does not accept this process yet: %s; asking again", self._server, reason)
+            log.info("%s does not accept this process yet: %s; asking again", self._name, reason)
             self._next_notice = now + WAIT_NOTICE
         self._not_now, self._not_now_at = reason, now
 
@@ -209,14 +211,13 @@ class Connection:
 
     def _raise_refusal(self) -> None:
         if self._refused_handshake:
-            raise Fatal(
-                f"{self._server} does not let this process in: {self._refused_handshake}", Exit.REFUSED
-            )
+            text = f"{self._name} does not let this process in: {self._refused_handshake}"
+            raise Fatal(text, Exit.REFUSED)
         if self._refusal is None:
             return
         versions = (Code.PROTOCOL_TOO_OLD, Code.PROTOCOL_TOO_NEW)
         code = Exit.PROTOCOL if self._refusal.code in versions else Exit.REFUSED
-        raise Fatal(f"{self._server} refuses this session: {self._refusal.reason}", code)
+        raise Fatal(f"{self._name} refuses this session: {self._refusal.reason}", code)
 
     def _absence_due(self) -> float | None:
         if self.welcome is not None:
@@ -231,7 +232,7 @@ class Connection:
         alone = now - self._alone_since
         reason = self._waits_for(now)
         if self._max_wait and alone >= self._max_wait and reason:
-            text = f"{self._server} did not accept this process for {alone:.0f} s: {reason}"
+            text = f"{self._name} did not accept this process for {alone:.0f} s: {reason}"
             raise Fatal(text, Exit.UNREACHABLE)
         if self._max_wait and alone >= self._max_wait:
             raise Fatal(
@@ -247,7 +248,7 @@ class Connection:
     def _tell_absence(self, reason: str, alone: float) -> None:
         """`reason`: why the server lets this process wait, "" if nobody answers. `alone`: seconds so far."""
         if reason:
-            log.warning("%s makes this process wait: %s (%.0f s so far)", self._server, reason, alone)
+            log.warning("%s makes this process wait: %s (%.0f s so far)", self._name, reason, alone)
         elif alone < WAIT_NOTICE:
             how_long = f"for {self._max_wait:.0f} s" if self._max_wait else "until one does"
             what_to_do = f"check host and port; `azclient doctor {self._name}` says more"

@@ -116,7 +116,7 @@ class Children:
 
         `env` is added to this process's environment less our settings (`AZ_*`). `on_start()` is
         called after each start, `on_exit(code)` after each end; codes below 0 are signals. Without
-        `restart` it runs once.
+        `restart` it runs once, and what its end means is for `on_exit` to say.
         """
         child = Child(name, argv, env or {}, restart, on_start, on_exit, sink or self._sink)
         self._children[name] = child
@@ -133,7 +133,8 @@ class Children:
     async def run(self, stop: Stop) -> None:
         """Keep all children running until `stop`, then end them. Cancelled: kills them at once.
 
-        Raises Fatal with a child's own words when it ended with a code that no restart can mend.
+        Raises Fatal with a child's own words when one that is restarted ended with a code that no restart
+        can mend.
         """
         async with asyncio.TaskGroup() as group:
             starter = group.create_task(self._start_added(group, stop))
@@ -152,16 +153,16 @@ class Children:
             code = await self._run_once(child, stop)
             if code is None:
                 return
+            asked = stop.finishing.is_set()
             if child.on_exit is not None:
                 child.on_exit(code)
+            if not child.restart and not asked:
+                return
             if stop.finishing.is_set():
                 _tell_end(child.name, code)
                 return
             if code in NOT_RETRIED:
                 raise Fatal(f"{child.name}: {child.last_error()}", Exit(code))
-            if not child.restart:
-                log.info("%s has ended: %s", child.name, describe_exit(code))
-                return
             if time.monotonic() - started > HEALTHY_AFTER:
                 delay = self._backoff
             log.warning("%s ended (%s), starting it again in %.1f s", child.name, describe_exit(code), delay)

@@ -107,7 +107,7 @@ def test_faults_of_the_machine_end_in_their_own_exit_status(settings: list[str],
 def test_a_server_that_is_not_there_is_a_fault_and_unreachable(settings: list[str], tmp_path: Path) -> None:
     address = f"127.0.0.1:{settings[settings.index('--port') + 1]}"
     code, said, _ = call("azclient", "doctor", address, "--spool", str(tmp_path), "--json")
-    assert (code, faults(said)) == (Exit.FOUND, {"leaves port", "bulk port"})
+    assert (code, faults(said)) == (Exit.FOUND, {"leaves and bulk ports"})
     code, _, errors = call("azplay", "status", "--server", address)
     assert code == Exit.UNREACHABLE
     assert "start azserver" in errors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from diagnostics.advice import advice_on, link_to
@@ -70,7 +70,7 @@ class ServiceFacts:
 
 def service_findings(facts: ServiceFacts) -> list[Finding]:
     """Everything about reaching a server and what it says."""
-    findings = [_port(port) for port in facts.ports]
+    findings = _ports(facts.ports)
     welcome = facts.welcome
     if welcome is None:
         return findings
@@ -101,22 +101,32 @@ def _alert(text: str) -> Finding:
     return warning("learning", text, todo)
 
 
-def _port(port: PortFacts) -> Finding:
-    check = f"{port.name} port"
+def _ports(ports: Sequence[PortFacts]) -> list[Finding]:
+    """One finding for each; what is wrong with all of them alike is said once."""
+    first, *others = ports
+    wrong = not isinstance(first.answer, Welcome)
+    if wrong and all((one.unreachable, one.answer) == (first.unreachable, first.answer) for one in others):
+        names = " and ".join(port.name for port in ports)
+        address = " and ".join([first.address, *(one.address.rpartition(":")[2] for one in others)])
+        return [_port(replace(first, address=address), f"{names} port{'s' if others else ''}")]
+    return [_port(port, f"{port.name} port") for port in ports]
+
+
+def _port(port: PortFacts, check: str) -> Finding:
     if port.unreachable.startswith(UNKNOWN_NAME):
         todo = "check the name of the machine that azserver runs on, or give its address"
-        return fault(check, f"{port.address}: {port.unreachable}", todo)
+        return fault("address", port.unreachable, todo)
     if port.unreachable:
         return fault(
             check,
             f"{port.address}: {port.unreachable}",
             "start azserver there; from another machine it needs --listen 0.0.0.0 (or its address), and no "
-            "firewall between may close this port",
+            "firewall in between may close it",
         )
     if port.answer is None:
         return fault(
             check,
-            f"{port.address} is open, but what listens there does not answer as azserver does",
+            f"{port.address}: something listens there, but it does not answer as azserver does",
             "check the port (azserver's base port, 5600 unless it was told another), and that azserver is "
             "not stuck: its log",
         )
@@ -130,8 +140,8 @@ def _goodbye(check: str, address: str, goodbye: Goodbye) -> Finding:
         return fault(check, f"{address}: {goodbye.reason}", "install the same version on both sides")
     if goodbye.retry_after:
         todo = "wait: it will take peers in later"
-        return warning(check, f"{address} takes nobody in now: {goodbye.reason}", todo)
-    return fault(check, f"{address} refuses this peer: {goodbye.reason}", "do as the reason says")
+        return warning(check, f"{address}: azserver takes nobody in now: {goodbye.reason}", todo)
+    return fault(check, f"{address}: azserver refuses this peer: {goodbye.reason}", "do as the reason says")
 
 
 def _version(ours: str, theirs: str) -> Finding:

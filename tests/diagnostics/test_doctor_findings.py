@@ -12,6 +12,7 @@ from doctor_faults import FIGURES, faults
 from diagnostics.doctor.finding import Level, as_json, as_text, exit_status, fault, ok, warning
 from diagnostics.doctor.machine import GB, Folder, Gpu, Machine, Needs, machine_findings
 from diagnostics.doctor.service import (
+    UNKNOWN_NAME,
     PortFacts,
     ServiceFacts,
     Throughput,
@@ -109,6 +110,21 @@ def test_a_port_is_judged_by_what_came_back(port: PortFacts, level: Level, words
     assert found.level is level
     assert words in found.found
     assert found.todo
+
+
+def test_what_is_wrong_with_both_ports_alike_is_said_once() -> None:
+    refused = [PortFacts("leaves", "h:1", "refused"), PortFacts("bulk", "h:2", "refused")]
+    (found,) = service_findings(ServiceFacts(refused, "x 1"))
+    assert (found.check, found.found) == ("leaves and bulk ports", "h:1 and 2: refused")
+    other = [refused[0], replace(refused[1], unreachable="no answer")]
+    assert faults(service_findings(ServiceFacts(other, "x 1"))) == {"leaves port", "bulk port"}
+
+
+def test_an_unknown_name_is_no_fault_of_a_port() -> None:
+    unknown = f"{UNKNOWN_NAME}'nohost' is not known"
+    ports = [PortFacts("leaves", "nohost:1", unknown), PortFacts("bulk", "nohost:2", unknown)]
+    (found,) = service_findings(ServiceFacts(ports, "x 1"))
+    assert (found.check, found.found) == ("address", unknown)
 
 
 def test_status_without_figures_is_no_crash() -> None:

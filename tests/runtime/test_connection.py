@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -98,6 +99,38 @@ def test_it_joins_asks_and_is_answered(tmp_path: Path) -> None:
 
     in_loop(script)
     assert answers == [(Status({"games": 7}), b"frame")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (ConnectionSettings("gpu-box:5700"), "gpu-box:5700"),
+        (ConnectionSettings("gpu-box:5700", "leaves"), "gpu-box:5700 (leaves)"),
+    ],
+)
+def test_a_server_is_called_what_the_person_who_gave_it_called_it(
+    settings: ConnectionSettings, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not by the second port; two connections to one server are told by what they carry."""
+    caplog.set_level(logging.INFO, "runtime.connection")
+
+    async def script(context: Context) -> None:
+        server, joined = FakeServer(context, f"ipc://{tmp_path}/s"), asyncio.Event()
+        connection = Connection(
+            context,
+            f"ipc://{tmp_path}/s",
+            HELLO,
+            on_message=lambda *_: None,
+            on_joined=lambda _: joined.set(),
+            settings=settings,
+        )
+        task = asyncio.create_task(connection.run())
+        await joined.wait()
+        await ended(task)
+        server.channel.close()
+
+    in_loop(script)
+    assert caplog.messages == [f"joined {name}: run run-1, game tic_tac_toe"]
 
 
 def test_it_joins_again_when_the_server_restarts(tmp_path: Path) -> None:
