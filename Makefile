@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install run test test-bounds test-nightly test-oracles check docs format bench hostile faults soak gpu-check clean
+.PHONY: help install run test test-bounds test-nightly test-oracles check style types imports docs format bench hostile faults soak gpu-check clean
 
 install: $(INSTALLED)
 
@@ -31,9 +31,10 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-
 test: $(INSTALLED)
 	$(PYTEST) $(ARGS)
 
-# Search, rules, sampler and verification once more, with every index of compiled code checked.
+# Search, rules, sampler and verification once more, with every index of compiled code checked. Without
+# `test_plugins.py`: that is about packages, and a whole run of processes.
 BOUNDED = tests/games tests/search tests/trainer/test_window.py tests/trainer/test_window_bounds.py \
-	tests/trainer/test_verify.py tests/trainer/test_chess_targets.py 
+	tests/trainer/test_verify.py tests/trainer/test_chess_targets.py --ignore=tests/games/test_plugins.py
 test-bounds: $(INSTALLED)
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(BOUNDED) $(ARGS)
 
@@ -45,10 +46,17 @@ test-nightly: $(INSTALLED)
 test-oracles: $(INSTALLED)
 	$(PYTEST) -m oracle -rs $(ARGS)
 
-check: $(INSTALLED) docs
+# `make --jobs 2 check` makes two of its parts at once.
+check: docs style types imports
+
+style: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
 	$(BIN)/mypy
+
+imports: $(INSTALLED)
 	$(BIN)/lint-imports
 
 # The documentation as a site in build/docs, with settings.md and decisions/index.md written anew; any link that leads nowhere is an error.
