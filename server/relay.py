@@ -3,30 +3,29 @@
 The front keeps no game: one that cannot be handed on now is answered `retry`, and stays in the spool of
 whoever played it. At most `WINDOW` are with the trainer unacknowledged, so memory is bounded.
 
-The places of the window are shared by key, and those of a key by session. A session without a key counts like
-a key, and what follows is said of such ones. A session claims places while it holds one, or was sent
-back for want of one less than `CLAIM_SECONDS` ago. With n claims each may hold `WINDOW // n` places, at least
-1 and at most `MOST_UNANSWERED`. So one client can never fill the window. And while n is at most `WINDOW`, a
-session that holds less than its share is given a place as soon as no other holds more than the share: as soon
-as the trainer has answered what the others were given while there were fewer claims.
+The places of the window are shared by key, and those of a key by session (`server.claims`). A session without
+a key counts like a key, and what follows is said of such ones. With n sessions that claim places each may
+hold `WINDOW // n` of them, at least 1 and at most `MOST_UNANSWERED`. So one client can never fill the window.
+And while n is at most `WINDOW`, a session that holds less than its share is given a place as soon as no other
+holds more than the share: as soon as the trainer has answered what the others were given while there were
+fewer claims.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
 from runtime.pacing import MEGABYTE, AddressPaces, PaceLimits
+from server.claims import Claims
 
 WINDOW = 256
 """Games that the trainer may hold without having acknowledged them."""
 MOST_UNANSWERED = 16
 """Games of one session among them (`docs/protocol.md`)."""
-CLAIM_SECONDS = 5.0
-"""For so long a session that was sent back is waited for; it comes again after `RETRY_BUSY`."""
 RETRY_NO_TRAINER = 5.0
 """Seconds after which a client offers a game again when there was no trainer."""
 RETRY_BUSY = 1.0
@@ -88,20 +87,14 @@ class GameRelay:
         self.acked = 0
         """Games that a trainer gave a final answer to."""
         self.trainer_present = False
-        self._window = window
         self._most = most_unanswered
+        self._claims = Claims(window)
         self._in_flight: dict[tuple[bytes, bytes], _InFlight] = {}
         """By peer and uid."""
-        self._held: Counter[bytes] = Counter()
-        """Places by peer; no zeros."""
         self._bytes: Counter[bytes] = Counter()
-        """Of the games in these places."""
+        """Of these games, by peer."""
         self._size = 0
         """Bytes of all of them."""
-        self._sent_back: dict[bytes, float] = {}
-        """When a peer was last sent back for want of a place, oldest first."""
-        self._owner: dict[bytes, Hashable] = {}
-        """Whose peers those are that hold places or were sent back."""
         self._refused = AddressPaces(REFUSED_OF_ADDRESS)
 
     def __len__(self) -> int:
@@ -128,13 +121,12 @@ class GameRelay:
         if wait := self._refused.wait(address, now):
             return [_retry(peer, uid, _TOO_MANY_REFUSED, max(RETRY_BUSY, min(wait, RETRY_REFUSED)))]
         if game is None:
-            held, so_far = self._held[peer], self._bytes[peer]
+            held, so_far = self._claims.held(peer), self._bytes[peer]
             if held >= self._most or (held and so_far + size > MOST_BYTES):
                 reason = f"{Code.BUSY}: {held} games of this session are unanswered already"
                 return [_retry(peer, uid, reason, RETRY_BUSY)]
-            if self._size + size > WINDOW_BYTES or not self._has_place(peer, owner or peer, now):
+            if self._size + size > WINDOW_BYTES or not self._claims.take(peer, owner or peer, now):
                 return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
-            self._held[peer] += 1
             self._bytes[peer] += size
             self._size += size
             self.relayed += 1
@@ -170,10 +162,9 @@ class GameRelay:
         """The trainer is gone; all that it had not acknowledged is to be offered again."""
         self.trainer_present = False
         waiting, self._in_flight = self._in_flight, {}
-        self._held.clear()
+        self._claims.clear()
         self._bytes.clear()
         self._size = 0
-        self._sent_back.clear()
         return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER) for peer, uid in waiting]
 
     def expire(self, now: float) -> list[Instruction]:
@@ -186,34 +177,15 @@ class GameRelay:
 
     # ---- inside -----------------------------------------------------------------------------
 
-    def _has_place(self, peer: bytes, owner: Hashable, now: float) -> bool:
-        """Whether `peer` may hold one place more. If not, its claim is noted."""
-        while self._sent_back:
-            longest = next(iter(self._sent_back))
-            if now - self._sent_back[longest] < CLAIM_SECONDS:
-                break
-            del self._sent_back[longest]
-        self._sent_back.pop(peer, None)
-        others = (self._held.keys() | self._sent_back.keys()) - {peer}
-        self._owner = {other: self._owner[other] for other in others} | {peer: owner}
-        mine = [other for other, whose in self._owner.items() if whose == owner]
-        of_owner = max(1, self._window // len(set(self._owner.values())))
-        of_peer = max(1, of_owner // len(mine))
-        room = sum(self._held[other] for other in mine) < of_owner and len(self._in_flight) < self._window
-        if room and self._held[peer] < of_peer:
-            return True
-        self._sent_back[peer] = now
-        return False
-
     def _take_back(self, peer: bytes, uid: bytes) -> _InFlight | None:
         """Free the place of a game; None if it had none."""
         game = self._in_flight.pop((peer, uid), None)
         if game is not None:
-            self._held[peer] -= 1
+            self._claims.give_back(peer)
             self._bytes[peer] -= game.size
             self._size -= game.size
-            if not self._held[peer]:
-                del self._held[peer], self._bytes[peer]
+            if not self._claims.held(peer):
+                del self._bytes[peer]
         return game
 
 

@@ -3,6 +3,7 @@ has stored lately."""
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,8 @@ MOST_READ = 400
 """Games of the window whose records are read; of more, so many stand for all."""
 KINDS = {"workers": "worker of azserver", "clients": "azclient"}
 KIND_OF_KEY = "azclient, by its key"
-MIX = 0x9E3779B1
-"""2^32 over the golden ratio: multiples of it spread evenly, so players who take turns are met alike."""
+MIX = 0x9E3779B97F4A7C15
+"""2^64 over the golden ratio: multiples of it are spread evenly, whatever is counted."""
 
 
 @dataclass(frozen=True)
@@ -115,11 +116,21 @@ def _since(reader: StoreReader, moment: float) -> int:
 
 
 def _sample(first: int, last: int) -> list[int]:
-    """At most about MOST_READ of the numbers; those of a longer stretch are among those of a shorter one."""
-    share = 1.0
-    while share * (last - first + 1) > MOST_READ:
-        share /= 2
-    return [number for number in range(first, last + 1) if number * MIX % 2**32 < share * 2**32]
+    """At most about MOST_READ of the numbers, spread evenly, at the same cost however many there are.
+
+    Of a long stretch one number of each block of 2, 4, 8 ... is taken: that of one of the block's halves. So
+    those of a longer stretch are among those of a shorter one."""
+    level = max(0, math.ceil(math.log2((last - first + 1) / MOST_READ)))
+    blocks = range(first >> level, (last >> level) + 1)
+    return [number for block in blocks if first <= (number := _number_of(block, level)) <= last]
+
+
+def _number_of(block: int, level: int) -> int:
+    """A number of the block that begins at `block << level`: half after half is chosen as if by a coin, so
+    players who take turns are met alike."""
+    for _ in range(level):
+        block = 2 * block + (block * MIX % 2**64 >> 40 & 1)
+    return block
 
 
 def _rate(

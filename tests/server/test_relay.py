@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from scaled_examples import scaled
 
 from protocol.errors import Code
 from protocol.messages import GameAck, RelayGame
+from server.claims import CLAIM_SECONDS, Claims
 from server.relay import (
-    CLAIM_SECONDS,
     GIVE_UP,
     MOST_BYTES,
     MOST_UNANSWERED,
@@ -234,6 +234,55 @@ def test_own_workers_are_never_sent_back_for_games_that_were_refused() -> None:
     for uid in range(100):
         assert isinstance(relay.put(A, "worker", number(uid), SHA, 0.0, "", 2**20)[0], Relay)
         relay.trainer_acked([(A, GameAck(number(uid), "rejected"))], 0.0)
+
+
+class SlowClaims:
+    """The rule of `Claims`, counted from nothing each time."""
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._held: list[tuple[bytes, str]] = []
+        self._sent_back: dict[tuple[bytes, str], float] = {}
+
+    def take(self, peer: bytes, owner: str, now: float) -> bool:
+        mine = (peer, owner)
+        waiting = {who for who, at in self._sent_back.items() if now - at < CLAIM_SECONDS}
+        claims = waiting | set(self._held) | {mine}
+        of_owner = max(1, self._window // len({whose for _, whose in claims}))
+        of_peer = max(1, of_owner // sum(whose == owner for _, whose in claims))
+        has_room = (
+            len(self._held) < self._window and sum(whose == owner for _, whose in self._held) < of_owner
+        )
+        self._sent_back.pop(mine, None)
+        if has_room and self._held.count(mine) < of_peer:
+            self._held.append(mine)
+            return True
+        self._sent_back[mine] = now
+        return False
+
+    def give_back(self, peer: bytes) -> None:
+        self._held.remove(next(one for one in self._held if one[0] == peer))
+
+
+EVENTS = st.lists(st.tuples(st.sampled_from(range(9)), st.booleans(), st.sampled_from([0.0, 1.0, 4.0])))
+
+
+@given(EVENTS)
+def test_counted_claims_give_places_as_the_slow_twin_does(events: list[tuple[int, bool, float]]) -> None:
+    """Nine peers of four owners; and what claims nothing any more is forgotten."""
+    claims, twin, now = Claims(7), SlowClaims(7), 0.0
+    for number, gives_back, seconds in events:
+        peer, owner, now = b"p%d" % number, f"owner-{number % 4}", now + seconds
+        if gives_back and claims.held(peer):
+            claims.give_back(peer)
+            twin.give_back(peer)
+        else:
+            assert claims.take(peer, owner, now) == twin.take(peer, owner, now)
+    for number in range(9):
+        while claims.held(b"p%d" % number):
+            claims.give_back(b"p%d" % number)
+    assert claims.take(b"last", "last", now + CLAIM_SECONDS)
+    assert (dict(claims._owner), dict(claims._peers_of)) == ({b"last": "last"}, {"last": 1})
 
 
 class Crowd(RuleBasedStateMachine):

@@ -7,6 +7,7 @@ import itertools
 import json
 import socket
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from web.asking import address_of
 from web.command import folder_of, listen
 from web.curves import Curves, charts
 from web.next_weights import Pace, seconds_to_next
-from web.players import Players
+from web.players import MOST_READ, Players, _sample
 from web.run_list import newest_row, summaries
 from web.watching import newest_alerts
 
@@ -133,6 +134,22 @@ def test_games_that_come_in_all_at_once_at_the_end_count_over_the_whole_run(tmp_
         assert [row["games_per_h"] for row in rows] == pytest.approx([1500 * 20] * 2, rel=0.1)
         assert rows[0]["seconds_per_game"] == pytest.approx(0.3)
     players.close()
+
+
+@pytest.mark.parametrize("first", [1, 77, 123_456_789])
+def test_games_are_looked_at_evenly_however_many_there_are(first: int) -> None:
+    """A few hundred of ten million; players who take turns are met alike; what was read stays of use."""
+    numbers = _sample(first, first + 10_000_000)
+    assert MOST_READ / 2 - 1 <= len(numbers) <= MOST_READ + 1
+    assert numbers == sorted(set(numbers))
+    gaps = [later - one for one, later in itertools.pairwise(numbers)]
+    assert max(gaps) < 2 * 10_000_000 / (MOST_READ / 2)
+    for players in (2, 3, 16):
+        met = Counter(number % players for number in numbers)
+        assert set(met) == set(range(players))
+        assert max(met.values()) < 2 * len(numbers) / players
+    assert set(numbers) >= set(_sample(first, first + 20_000_000)) & set(range(first + 10_000_000))
+    assert _sample(first, first + 99) == list(range(first, first + 100))
 
 
 def test_players_of_a_store_that_is_no_store_are_none(tmp_path: Path) -> None:
