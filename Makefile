@@ -46,8 +46,9 @@ test-nightly: $(INSTALLED)
 test-oracles: $(INSTALLED)
 	$(PYTEST) -m oracle -rs $(ARGS)
 
-# `make --jobs 2 check` makes two of its parts at once.
-check: docs style types imports
+# Two of its parts at once.
+check: $(INSTALLED)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target docs style types imports
 
 style: $(INSTALLED)
 	$(BIN)/ruff check .
