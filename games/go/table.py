@@ -25,8 +25,8 @@ from games.spec import Positions, State
 LARGEST: Mapping[Superko, int] = {"positional": 3, "situational": 2}
 """Points a side. 4 x 4 has 24 million boards; situational superko forbids less, and searches on 3 x 3 do not
 end."""
-DEEPEST, STEP = 24, 4
-MOST_NODES = 20_000_000
+DEEPEST, STEP = 40, 4
+MOST_NODES = 200_000_000
 """A search that does not end with so many plies and nodes gives no answer."""
 
 

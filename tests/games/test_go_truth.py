@@ -12,7 +12,7 @@ from playouts import legal
 from games import get_game
 from games.game_history import GameHistory, replay
 from games.go import GoRules, game_of
-from games.go.table import Table
+from games.go.table import Question, Table
 from games.go.truth import GROUPS, VALUES
 from games.knowledge import Solution, knowledge_of
 from games.spec import Game
@@ -109,6 +109,17 @@ def test_who_plays_by_the_table_wins_every_game_that_is_won() -> None:
             choices = sorted(known.keeps) if game_history.side_to_move == 0 else game_history.legal_actions()
             game_history.play(int(rng.choice(choices)))
         assert game_history.outcome() == 1
+
+
+def test_a_long_past_that_gets_in_the_way_is_searched_to_the_end() -> None:
+    """A position of a match for all nine points: 24 plies did not show what the move 6 is worth."""
+    moves = (
+        "C2 B2 A2 C1 B1 B3 A1 pass C1 C3 A3 B3 B2 pass C3 B3 B2 C2 A1 pass A2 pass B1 C3 C1 A3 B1 A2 B2 pass "
+        "A1 C1 B1 B2 A1 B2 C2"
+    )
+    table = Table(GoRules(3))
+    nodes = [table.node_of(state) for state in replay(get_game("go_3x3"), "", moves.split()).states]
+    assert Question(table.graph(9)).answers(nodes) == {3: -1, 6: -1, 7: -1, 8: 1, 9: 1}
 
 
 @cache
