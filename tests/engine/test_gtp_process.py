@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from in_process import azplay_here
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "commands.azplay", "gtp", "--threads", "1", "--hash", "16"]
@@ -104,19 +105,27 @@ def test_hostile_input_never_kills_it_and_the_end_of_input_ends_it_after_its_ans
     assert answers[8].startswith("=1 ")
 
 
+def test_weights_that_do_not_exist_end_the_process_with_a_status_of_their_own():
+    command = [*COMMAND, "--weights", "/nonexistent/net.safetensors"]
+    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True}
+    done = subprocess.run(command, cwd=ROOT, text=True, timeout=PATIENCE, check=False, **pipes)
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "does not exist" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--weights", "/nonexistent/net.safetensors"), 65, "does not exist"),
         (("--weights", "pyproject.toml"), 65, "cannot be used"),
         (("--game", "go_1x1"), 78, "no Go board"),
         (("--game", "chess"), 78, "chess is not Go"),
         (("--resign-percent", "90"), 78, "between 0 and 50"),
     ],
 )
-def test_what_cannot_be_played_ends_it_with_a_clear_message(arguments, code, message):
-    pipes = {"stdin": subprocess.DEVNULL, "capture_output": True}
-    done = subprocess.run([*COMMAND, *arguments], cwd=ROOT, text=True, timeout=PATIENCE, check=False, **pipes)
+def test_what_cannot_be_played_ends_it_with_a_clear_message(arguments, code, message, monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    done = azplay_here(monkeypatch, capsys)("gtp", *arguments)
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import chess.pgn
 import pytest
+from in_process import azplay_here
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = Path(__file__).with_name("scripted_engine.py")
@@ -45,10 +46,16 @@ def test_sprt_stops_the_match_and_the_table_says_so() -> None:
     assert "2000 (" not in done.stdout
 
 
+def test_wrong_flags_end_the_process_with_their_own_status() -> None:
+    done = azplay("greedy")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "azplay match A B" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("greedy",), 2, "azplay match A B"),
         (("greedy", "uci:no-such-engine"), 78, "there is no engine"),
         (("greedy", f"uci:{sys.executable} {ENGINE} good?Skill Level=3"), 78, "Skill Level"),
         (("greedy", f"uci:{sys.executable} {ENGINE} dead"), 78, "did not start"),
@@ -61,9 +68,14 @@ def test_sprt_stops_the_match_and_the_table_says_so() -> None:
     ],
 )
 def test_what_cannot_be_played_is_said_in_one_line(
-    arguments: tuple[str, ...], code: int, message: str
+    arguments: tuple[str, ...],
+    code: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    done = azplay(*arguments)
+    monkeypatch.chdir(ROOT)
+    done = azplay_here(monkeypatch, capsys)("match", *arguments)
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr

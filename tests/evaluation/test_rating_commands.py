@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from games_runs import entry
+from in_process import azplay_here
 
 from evaluation.match.openings import Opening
 from evaluation.match.player import Player
@@ -267,15 +268,14 @@ def test_a_blend_without_player_or_share_is_refused(spec: str) -> None:
     ],
 )
 def test_what_cannot_be_done_is_said_with_its_own_status(
-    arguments: list[str], code: Exit, words: str
+    arguments: list[str],
+    code: Exit,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "commands.azplay", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    monkeypatch.chdir(ROOT)
+    done = azplay_here(monkeypatch, capsys)(*arguments)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False)
     assert words in done.stderr
 
