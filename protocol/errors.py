@@ -45,6 +45,8 @@ class Code(StrEnum):
     """Nobody takes games at the moment; keep them."""
     TRAINER_BUSY = "trainer_busy"
     """The trainer takes no more games at the moment; keep them."""
+    OVER_QUOTA = "over_quota"
+    """The key has had its bytes of games stored for today; keep them."""
     NO_WEIGHTS = "no_weights"
     """The run has no weights yet."""
     UNKNOWN_WEIGHTS = "unknown_weights"

@@ -327,13 +327,17 @@ def _type_name(kind: Any) -> str:
     return names.get(kind) or " or ".join(names.get(one, str(one)) for one in known)
 
 
-def check_ranges(config: Any, **ranges: tuple[float, float]) -> None:
-    """Fatal(CONFIG) for the first setting outside its range, both ends included; `math.inf` is no limit."""
+def check_ranges(config: Any, group: str = "", /, **ranges: tuple[float, float]) -> None:
+    """Fatal(CONFIG) for the first setting outside its range, both ends included; `math.inf` is no limit.
+
+    group   what stands before their names, such as `quota.`
+    """
     for name, (low, high) in ranges.items():
         value = getattr(config, name)
         if not low <= value <= high:
             limits = f"lie between {low} and {high}" if high < math.inf else f"be at least {low}"
-            raise Fatal(f"--{name.replace('_', '-')} is {value}, but must {limits}", Exit.CONFIG)
+            flag = f"--{group}{name}".replace("_", "-")
+            raise Fatal(f"{flag} is {value}, but must {limits}", Exit.CONFIG)
 
 
 # ---- Back to TOML --------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import hmac
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from protocol.errors import Code
 from protocol.messages import (
@@ -25,7 +26,10 @@ from protocol.messages import (
     WeightsInfo,
 )
 from protocol.sessions import Session
+from runtime.pacing import MEGABYTE, PaceLimits
 from server.chunk_service import ChunkService
+from server.config import QuotaConfig
+from server.daily_bytes import DailyBytes, DailyFile
 from server.evaluators import EvaluatorPool
 from server.figures import Figures
 from server.gatekeeper import Gatekeeper
@@ -54,10 +58,18 @@ class BulkService:
         game: str,
         store: WeightsStore,
         figures: Figures,
+        quota: QuotaConfig = QuotaConfig(),  # noqa: B008 (it is frozen)
+        daily_file: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.relay = GameRelay()
-        self.chunks = ChunkService(store, clock)
+        """`daily_file`: keeps what `daily` counts over a restart."""
+        self.daily = DailyBytes(quota.stored_a_day * MEGABYTE)
+        self._daily_file = DailyFile(daily_file, self.daily) if daily_file is not None else None
+        if self._daily_file is not None:
+            self._daily_file.load()
+        self.relay = GameRelay(on_stored=lambda key, size: self.daily.stored(key, size, time.time()))
+        rate = quota.weights_rate * MEGABYTE
+        self.chunks = ChunkService(store, clock, PaceLimits(rate, burst=rate))
         self.trainer: Session | None = None
         self.gate: Gatekeeper | None = None
         """Has new weights first, with `gate.mode = alphago_zero`."""
@@ -90,6 +102,11 @@ class BulkService:
         info = self._store.current
         if info is not None:
             self._untold = {peer for peer in self._untold if not self.port.send(peer, info)}
+
+    def close(self) -> None:
+        """Write down what is to be known after a restart."""
+        if self._daily_file is not None:
+            self._daily_file.save(self._clock(), at_once=True)
 
     async def run(self) -> None:
         """Serve chunks and store uploads, until cancelled."""
@@ -124,6 +141,8 @@ class BulkService:
         self._tell()
         self.chunks.tick(now)
         self._carry_out(self.relay.expire(now))
+        if self._daily_file is not None:
+            self._daily_file.save(now)
 
     # ---- games ------------------------------------------------------------------------------
 
@@ -136,11 +155,23 @@ class BulkService:
             self.port.send(peer, GameAck(message.uid, "rejected", reason))
             return
         now, size, address = self._clock(), len(frames[0]), self.port.door.address(peer)
+        if refusal := self._over_quota(session, message.uid, size):
+            self.port.charge(peer, size)
+            self.port.send(peer, refusal)
+            return
         game = message.uid, message.sha256
         instructions = self.relay.put(peer, session.role, *game, now, address, size, session.owner)
         if not any(isinstance(one, Relay) for one in instructions):
             self.port.charge(peer, size)
         self._carry_out(instructions, frames[0])
+
+    def _over_quota(self, session: Session, uid: bytes, size: int) -> GameAck | None:
+        """The answer to a game whose key has had its bytes for today."""
+        key = session.owner
+        if self.relay.has(peer_of(session), uid):
+            return None
+        refusal = self.daily.refusal(key, size, self.relay.bytes_of(key), time.time())
+        return refusal and GameAck(uid, "retry", *refusal)
 
     def _on_relay_ack(self, session: Session, message: RelayAck, _: list[memoryview]) -> None:
         if self._is_trainer(session):

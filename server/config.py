@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -43,6 +44,18 @@ class GateConfig:
     """Simulations a move, 1 to 20000; 0 takes those of self-play (AlphaGo Zero: 1600, as in self-play)."""
     device: str = ""
     """Where the networks run: cpu, cuda:0; empty: the first evaluator's device."""
+
+
+@dataclass(frozen=True)
+class QuotaConfig:
+    """What one key may have, and all clients together (docs/security.md)."""
+
+    stored_a_day: float = 0.0
+    """MiB of game records that one key may have stored a day (UTC). Beyond it, its games stay with the client
+    until the next day. 0: any number."""
+    weights_rate: float = 256.0
+    """MiB of weights a second to all clients together. One key, or an address that needs none, gets 64 MiB at
+    once and then 32 a second."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,7 @@ class ServerConfig:
     log_format: Literal["text", "json"] = "text"
     """Lines of the log: for people, or one JSON object a line (docs/metrics.md)."""
     gate: GateConfig = field(default_factory=GateConfig)
+    quota: QuotaConfig = field(default_factory=QuotaConfig)
     self_play: SelfPlaySettings = field(default_factory=SelfPlaySettings)
     """How games are played, by local workers and clients alike."""
 
@@ -109,4 +123,5 @@ class ServerConfig:
         if self.insecure and self.keys is not None:
             raise Fatal("--insecure asks for no keys: leave out --keys, or --insecure", Exit.CONFIG)
         check_ranges(self, metrics_port=ports.NUMBERS, web=ports.NUMBERS)
+        check_ranges(self.quota, "quota.", stored_a_day=(0, math.inf), weights_rate=(1, math.inf))
         return self

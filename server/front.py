@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from games.spec import Game
@@ -28,6 +29,7 @@ from runtime.version import software
 from server.allowed import Allowed
 from server.batching import MAX_QUEUED_ROWS
 from server.bulk_service import BulkService
+from server.config import QuotaConfig
 from server.evaluator_watch import Kill, WatchTimes
 from server.evaluators import LIMITS, Device, EvaluatorPool, PoolEvents
 from server.figures import Figures
@@ -74,6 +76,9 @@ class FrontSettings:
     """When an evaluator hangs."""
     allowed: Allowed | None = None
     """Keys that may join over TCP; None: no key is asked for."""
+    quota: QuotaConfig = QuotaConfig()
+    daily_file: Path | None = None
+    """Where today's stored bytes of each key are over a restart."""
     limits: DoorLimits = DoorLimits()
     """Of each of the two ports."""
     evaluator_limits: DoorLimits = LIMITS
@@ -95,7 +100,7 @@ class Front:
             Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT), settings.local_workers, settings.games_in_flight
         )
         self.leaf = LeafService(settings.game, settings.history, shares, self.figures)
-        self.bulk = BulkService(settings.game.name, store, self.figures)
+        self.bulk = BulkService(settings.game.name, store, self.figures, settings.quota, settings.daily_file)
         self.one_up = asyncio.Event()
         self.all_up = asyncio.Event()
         self._open()
@@ -152,7 +157,7 @@ class Front:
 
     def close(self) -> None:
         """Close all sockets."""
-        for part in (self.leaf.port, self.bulk.port, self.pool):
+        for part in (self.leaf.port, self.bulk, self.bulk.port, self.pool):
             part.close()
 
     def say_goodbye(self) -> None:
@@ -196,6 +201,7 @@ class Front:
                 "trainer": int(self.bulk.trainer is not None),
             },
             "keys": self._sessions_by_key(),
+            "stored_today": self.bulk.daily.today(time.time()),
             "weights_version": current.version if current else -1,
             "games_relayed": relay.relayed,
             "games_acked": relay.acked,

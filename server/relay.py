@@ -14,7 +14,7 @@ fewer claims.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from protocol.errors import Code
@@ -76,12 +76,19 @@ class _InFlight:
     since: float
     address: str
     size: int
+    owner: str
 
 
 class GameRelay:
     """Who waits for which game's acknowledgement."""
 
-    def __init__(self, window: int = WINDOW, most_unanswered: int = MOST_UNANSWERED) -> None:
+    def __init__(
+        self,
+        window: int = WINDOW,
+        most_unanswered: int = MOST_UNANSWERED,
+        on_stored: Callable[[str, int], object] = lambda _owner, _size: None,
+    ) -> None:
+        """`on_stored(owner, bytes)`: a game is stored that was not before."""
         self.relayed = 0
         """Games handed to a trainer."""
         self.acked = 0
@@ -95,10 +102,21 @@ class GameRelay:
         """Of these games, by peer."""
         self._size = 0
         """Bytes of all of them."""
+        self._of_owner: Counter[str] = Counter()
+        """Likewise by owner; no zeros."""
+        self._on_stored = on_stored
         self._refused = AddressPaces(REFUSED_OF_ADDRESS)
 
     def __len__(self) -> int:
         return len(self._in_flight)
+
+    def has(self, peer: bytes, uid: bytes) -> bool:
+        """Whether the trainer has this game of `peer` and has not answered yet."""
+        return (peer, uid) in self._in_flight
+
+    def bytes_of(self, owner: str) -> int:
+        """Bytes of the games of `owner` that the trainer has."""
+        return self._of_owner[owner]
 
     def put(
         self,
@@ -129,8 +147,9 @@ class GameRelay:
                 return [_retry(peer, uid, Code.TRAINER_BUSY, RETRY_BUSY)]
             self._bytes[peer] += size
             self._size += size
+            self._of_owner[owner] += size
             self.relayed += 1
-            game = self._in_flight[peer, uid] = _InFlight(now, address, size)
+            game = self._in_flight[peer, uid] = _InFlight(now, address, size, owner)
         game.since = now
         return [Relay(RelayGame(peer, uid, sha256, SOURCES[role], owner))]
 
@@ -148,6 +167,8 @@ class GameRelay:
             if game := self._take_back(peer, ack.uid):
                 if ack.status not in ("stored", "retry"):
                     self._refused.take(game.address, now, max(game.size, LEAST_PRICE))
+                if ack.status == "stored":
+                    self._on_stored(game.owner, game.size)
                 self.acked += ack.status != "retry"
                 out.append(Acknowledge(peer, ack))
         return out
@@ -164,6 +185,7 @@ class GameRelay:
         waiting, self._in_flight = self._in_flight, {}
         self._claims.clear()
         self._bytes.clear()
+        self._of_owner.clear()
         self._size = 0
         return [_retry(peer, uid, Code.NO_TRAINER, RETRY_NO_TRAINER) for peer, uid in waiting]
 
@@ -184,6 +206,9 @@ class GameRelay:
             self._claims.give_back(peer)
             self._bytes[peer] -= game.size
             self._size -= game.size
+            self._of_owner[game.owner] -= game.size
+            if not self._of_owner[game.owner]:
+                del self._of_owner[game.owner]
             if not self._claims.held(peer):
                 del self._bytes[peer]
         return game

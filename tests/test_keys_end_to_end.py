@@ -92,6 +92,10 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path:
         playing = stack.enter_context(running(log["client"], *client))
         wait_for(lambda: figures().get("games_acked", 0) > 0, lambda: str(figures()), patience=400)
         assert set(figures()["keys"]) == {"the-client", "the-trainer", "this server"}
+        assert figures()["stored_today"]["the-client"] > 0
+        trained = ("--run", str(tmp_path / "mine" / "r"))
+        held = call("azserver", "quarantine", "--keys", str(keys), *trained, "the-client")
+        assert re.match(r"keys/the-client: in quarantine, [1-9]\d* games", held), "its games are the key's"
 
         refused = call("azclient", "--server", address, *one, code=Exit.REFUSED)
         assert "azclient keygen" in refused

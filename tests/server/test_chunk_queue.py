@@ -1,4 +1,4 @@
-"""Chunks of weights go out at so many bytes a second to an address, in turns, and none is lost."""
+"""Chunks of weights go out at so many bytes a second to a place and to all, in turns, and none is lost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from protocol.messages import GetChunk
 from runtime.pacing import PaceLimits
-from server.chunk_queue import LEAST_PRICE, MOST_CHUNKS, MOST_OF_ADDRESS, ChunkQueue
+from server.chunk_queue import LEAST_PRICE, MOST_CHUNKS, MOST_OF_PLACE, ChunkQueue
 
 NEAR, FAR = "10.0.0.1", "10.0.0.2"
 SLOW = PaceLimits(rate=LEAST_PRICE, burst=LEAST_PRICE)
@@ -28,8 +28,8 @@ def taken(queue: ChunkQueue, now: float, size: int = 0) -> list[tuple[bytes, int
     """Peer and offset of all chunks that are sent at `now`."""
     out = []
     while (one := queue.take(now)) is not None:
-        peer, address, request = one
-        queue.sent(address, size, now)
+        peer, place, request = one
+        queue.sent(place, size, now)
         out.append((peer, request.offset))
     return out
 
@@ -48,12 +48,25 @@ def test_what_is_beyond_the_pace_of_its_address_waits_and_is_sent() -> None:
 
 def test_one_address_does_not_hold_up_another_nor_this_machine() -> None:
     queue = queue_at(SLOW)
-    for peer, address in ((b"a", NEAR), (b"b", FAR), (b"own", "")):
+    for peer, place in ((b"a", NEAR), (b"b", FAR), (b"own", "")):
         for number in range(3):
-            queue.put(peer, address, ask(number))
+            queue.put(peer, place, ask(number))
     sent = taken(queue, 0.0)
     assert sent[:3] == [(b"a", 0), (b"b", 0), (b"own", 0)]
     assert [sum(peer == who for who, _ in sent) for peer in (b"a", b"b", b"own")] == [2, 2, 3]
+
+
+def test_all_places_together_have_a_pace_and_divide_it() -> None:
+    """In turns, this machine's own too; what is beyond it waits and is sent."""
+    queue = ChunkQueue(lambda _: True, FAST, to_all=SLOW)
+    for peer, place in ((b"a", "key lab-3"), (b"b", NEAR), (b"own", "")):
+        for number in range(2):
+            queue.put(peer, place, ask(number))
+    sent = [taken(queue, second) for second in (100.0, 100.5, 101.0, 102.0, 103.0, 104.0)]
+    assert sent == [[(b"a", 0), (b"b", 0)], [], [(b"own", 0)], [(b"a", 1)], [(b"b", 1)], [(b"own", 1)]]
+    assert queue.wait(104.0) is None
+    queue.put(b"a", "key lab-3", ask(2))
+    assert queue.wait(104.25) == 0.75
 
 
 def test_peers_at_one_address_take_turns() -> None:
@@ -80,9 +93,9 @@ def test_too_many_of_one_peer_or_address_are_refused_and_others_are_not() -> Non
     queue = queue_at(FAST)
     assert [queue.put(b"a", NEAR, ask(n)) for n in range(9)] == [True] * MOST_CHUNKS + [False]
     assert [queue.has(b"a", NEAR, ask(n)) for n in (7, 8)] == [True, False]
-    for number in range(MOST_OF_ADDRESS):
+    for number in range(MOST_OF_PLACE):
         queue.put(b"%d" % number, NEAR, ask(number))
-    assert len(queue) == MOST_OF_ADDRESS
+    assert len(queue) == MOST_OF_PLACE
     assert not queue.put(b"late", NEAR, ask(0))
     assert queue.put(b"b", FAR, ask(0))
 

@@ -47,7 +47,7 @@ from runtime.aio import first_cause
 from runtime.connection import Connection
 from runtime.exits import Fatal
 from runtime.sockets import BULK_LIMIT
-from server import bulk_service
+from server import bulk_service, chunk_service
 from server.bulk_service import TRAINER_RETRY
 from server.port import peer_of
 from server.relay import MOST_UNANSWERED
@@ -303,6 +303,36 @@ def test_published_weights_are_loaded_told_and_served(play: Play) -> None:
         puller.send(GetChunk(b"?" * 32, CHUNK))
         refused = (await puller.receive(Refused))[0]
         assert (refused.code, refused.request) == (Code.UNKNOWN_WEIGHTS, CHUNK)
+
+    play(scenario)
+
+
+def test_a_chunk_that_many_ask_for_is_read_once(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for those that begin where nobody else does; and no more are kept than there is room for."""
+    monkeypatch.setattr(chunk_service, "KEPT", 2)
+
+    async def scenario(bench: Bench) -> None:
+        await bench.evaluator()
+        trainer, pullers = Peer(bench, "bulk"), [Peer(bench, "bulk") for _ in range(3)]
+        await trainer.join("trainer")
+        data = bytes(range(256)) * 2048 * 3
+        info = await publish(trainer, data, 1)
+        read = list[int]()
+        from_disk = bench.store.chunk
+
+        def chunk(sha256: bytes, offset: int) -> bytes | None:
+            read.append(offset)
+            return from_disk(sha256, offset)
+
+        monkeypatch.setattr(bench.store, "chunk", chunk)
+        for puller in pullers:
+            await puller.join("client")
+        for offset in (0, CHUNK, 5, 2 * CHUNK, 0):
+            for puller in pullers:
+                puller.send(GetChunk(info.sha256, offset))
+            for puller in pullers:
+                assert bytes((await puller.receive(Chunk))[1][0]) == data[offset : offset + CHUNK]
+        assert read == [0, CHUNK, 5, 5, 5, 2 * CHUNK, 0]
 
     play(scenario)
 

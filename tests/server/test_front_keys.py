@@ -5,18 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from front_bench import Bench, Peer, play_beside_front
+from front_bench import Bench, Peer, play_beside_front, publish
 
 from protocol.keys import DialKeys, KeyPair
-from protocol.messages import PROTOCOL_VERSION, Goodbye, Hello, Ping, PutGame, RelayGame, encode
+from protocol.messages import (
+    PROTOCOL_VERSION,
+    Chunk,
+    GameAck,
+    GetChunk,
+    Goodbye,
+    Hello,
+    Ping,
+    PutGame,
+    RelayAck,
+    RelayGame,
+    encode,
+)
 from runtime.keys import as_text, new_pair
 from runtime.sockets import Channel, dealer
 from server.allowed import Allowed
+from server.daily_bytes import DailyBytes, DailyFile
 from server.front import FrontSettings
 from server.key_commands import main
 
@@ -146,6 +160,60 @@ def test_sessions_of_one_key_divide_one_share(play_locked) -> None:
         assert games == [games[0], games[0] // 2, games[0] // 3]
         leaf = server.bench.front.leaf
         assert {leaf._owner_of(number) for number in leaf._sessions} == {"lab-3"}
+
+    play_locked(scenario)
+
+
+def test_weights_go_at_the_pace_of_the_key_and_not_of_the_address(
+    play_locked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many keys behind one address have a pace each, and one key behind many has one."""
+
+    async def scenario(server: Server) -> None:
+        await server.bench.evaluator()
+        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+        own, queue, places = Peer(server.bench, "bulk"), server.bench.front.bulk.chunks._queue, list[str]()
+        monkeypatch.setattr(queue, "sent", lambda place, *_: places.append(place))
+        await trainer.join("trainer")
+        info = await publish(trainer, b"weights", 1)
+        for peer, role in ((client, "client"), (own, "worker")):
+            await peer.join(role)
+            peer.send(GetChunk(info.sha256, 0))
+            assert bytes((await peer.receive(Chunk))[1][0]) == b"weights"
+        assert places == ["key lab-3", ""]
+
+    play_locked(scenario)
+
+
+def test_a_key_over_its_bytes_of_a_day_keeps_its_games_and_others_go_on(play_locked, tmp_path: Path) -> None:
+    """Over a restart, too; figures say what each has had, and a game on its way is not sent back."""
+
+    async def scenario(server: Server) -> None:
+        bulk = server.bench.front.bulk
+        bulk.daily._most = 1000
+        bulk._daily_file = DailyFile(tmp_path / "day.json", bulk.daily)
+        await server.bench.evaluator()
+        client, trainer = await server.peer(CLIENT), await server.peer(TRAINER)
+        worker = Peer(server.bench, "bulk")
+        for peer, role in ((client, "client"), (trainer, "trainer"), (worker, "worker")):
+            await peer.join(role)
+        first, second = (PutGame(uid * 16, b"s" * 32) for uid in (b"1", b"2"))
+        client.send(first, b"r" * 600)
+        game, _ = await trainer.receive(RelayGame)
+        client.send(second, b"r" * 600)
+        ack = (await client.receive(GameAck))[0]
+        assert (ack.uid, ack.status, ack.retry_after > 0) == (second.uid, "retry", True)
+        assert ack.reason.startswith("over_quota: the key 'lab-3' has had its")
+        client.send(first, b"r" * 600)  # the same again: it is with the trainer, who answers
+        trainer.send(RelayAck([(game.peer, GameAck(game.uid, "stored"))]))
+        assert (await client.receive(GameAck))[0] == GameAck(first.uid, "stored")
+        worker.send(second, b"r" * 5000)
+        assert (await trainer.receive(RelayGame))[0].uid == second.uid
+        assert (await client.status())["stored_today"] == {"lab-3": 600}
+        bulk.close()
+        again = DailyBytes(1000)
+        DailyFile(tmp_path / "day.json", again).load()
+        assert again.today(time.time()) == {"lab-3": 600}
 
     play_locked(scenario)
 
