@@ -11,9 +11,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import zstandard
 from runtime.crash_points import reach
 from runtime.exits import Exit, Fatal
 from store import players
-from store.errors import DAMAGE, NO_DAMAGE, damaged
+from store.errors import DAMAGE, NO_DAMAGE, damaged, reading
 from store.rows import readable
 
 log = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class Entry:
     version_max: int
     data: bytes
     is_old: bool = False
-    """Stored but not trained on: its weights were too far behind when it came."""
+    """Its weights were too far behind when it came: it is not trained on."""
     player: str = ""
     """Whom it is put down to (`store.players.player_of`); empty: nobody."""
 
@@ -239,15 +240,23 @@ class Store:
     def _read_newest(self) -> int:
         return int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM games").fetchone()[0])
 
-    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
+    def commit(
+        self,
+        entries: Sequence[Entry],
+        rejects: Sequence[Reject] = (),
+        leaves_out: Callable[[Entry], bool] = attrgetter("is_old"),
+    ) -> list[str]:
         """Store all in one transaction; a status for each entry, then for each reject. `retry` for all when
         the file cannot be written at the moment: nothing of it may be acknowledged then.
+
+        `leaves_out` is asked, in their order, of each entry that was not there before: whether it is stored
+        but not trained on.
 
         When this returns, every `stored` game is on the disk. Raises Fatal when the file is damaged.
         """
         try:
             with self._transaction():
-                statuses = [self._insert(entry) for entry in entries]
+                statuses = [self._insert(entry, leaves_out) for entry in entries]
                 for reject in rejects:
                     self._insert_reject(reject)
                 newest = self._read_newest()
@@ -269,7 +278,12 @@ class Store:
             self._size_cache()
         return statuses + [REJECTED] * len(rejects)
 
-    def _insert(self, entry: Entry) -> str:
+    def newest_games(self, positions: int) -> list[tuple[str, int, bool]]:
+        """As `store.players.newest_games`. Fatal as `store.errors.reading`."""
+        with reading(self._path):
+            return players.newest_games(self._connection.execute, positions)
+
+    def _insert(self, entry: Entry, leaves_out: Callable[[Entry], bool]) -> str:
         execute = self._connection.execute
         row = (
             entry.uid,
@@ -286,7 +300,7 @@ class Store:
         execute(_INSERT, row)
         if self._connection.changes():
             seq = self._connection.last_insert_rowid()
-            if entry.is_old:
+            if leaves_out(entry):
                 execute("INSERT INTO old_games VALUES (?)", (seq,))
             if entry.player:
                 players.note_player(execute, seq, entry.player)

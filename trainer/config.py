@@ -95,6 +95,13 @@ class WindowSettings:
     """Positions in the replay window (AlphaZero: those of the last 1,000,000 games)."""
     min_positions: int = 2000
     """Positions in the window before the first step."""
+    key_share: float = 1.0
+    """Part of the window, 0..1, that the games of one key may fill; what it plays beyond that is stored and
+    not trained on. Where fewer players are at work than fill a window so, each may have an equal part. 1: no
+    limit, as for keys of people you trust (AlphaZero: one player)."""
+    workers_share: float = 0.0
+    """Part of the window, 0..1, that all keys together leave to azserver's own workers while these play; 0:
+    none (AlphaZero: all games are its own)."""
     growth: bool = False
     """Draw from fewer, newer positions at the beginning of a run: of N positions that ever came in, from
     the newest c (1 + 0.4 ((N / c) ^ 0.75 - 1) / 0.75) that fit in the window, c being `growth_min`
@@ -226,6 +233,7 @@ _RANGES = {
     "samples.per_position": (0, math.inf),
     **dict.fromkeys(("loss.value_q_share", "loss.capped_value_weight", "loss.win_discount"), (0, 1)),
     **dict.fromkeys(("samples.surprise_share", "optimizer.ema"), (0, 1)),
+    **dict.fromkeys(("window.key_share", "window.workers_share"), (0, 1)),
     "samples.held_out": (0, 0.5),
 }
 """Lowest and highest value."""

@@ -14,6 +14,7 @@ from store.players import player_of
 from store.sqlite import CONFLICT, DUPLICATE, REJECTED, RETRY, STORED, Entry, Reject, Store
 from trainer.ingest import Done, Job
 from trainer.verify import Expected, Rejection, Verifier
+from trainer.window_shares import WindowShares
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,9 @@ class Committed:
     players: list[str]
     """Who played each of them."""
     old: int
-    """Those newly stored that are not: too old."""
+    """How many newly stored ones are not, as they are too old."""
+    over_share: list[str]
+    """Who played those that are not, as their key has its part of the window."""
     last_seq: int
     """Of the newest game in the store."""
 
@@ -44,14 +47,26 @@ class Committed:
 class Intake:
     """Checks and stores games. One thread at a time may use it."""
 
-    def __init__(self, game: Game, expected: Expected, store: Store, stale_versions: int = 0) -> None:
-        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on."""
+    def __init__(
+        self,
+        game: Game,
+        expected: Expected,
+        store: Store,
+        stale_versions: int = 0,
+        shares: WindowShares | None = None,
+    ) -> None:
+        """`stale_versions`: as in `TrainerConfig`; 0: games of any age are trained on. `shares`: anew."""
+        self._shares = shares
+        if shares is not None:
+            shares.restore(store.newest_games(shares.window))
         self._expected = expected
         self._stale_versions = stale_versions
         self._store = store
         self._verifier = Verifier(game)
         self.rejected: Counter[str] = Counter()
         """Games refused since the start, by code."""
+        self.over_share: Counter[str] = Counter()
+        """Games left out since the start, as their key had its part of the window, by player."""
 
     def warm(self, record: GameRecord) -> None:
         """Compile now (some seconds the first time) and not at the first game."""
@@ -71,7 +86,10 @@ class Intake:
             else:
                 records.append(checked)
                 entries.append(self._entry(job, checked))
-        statuses = self._store.commit(entries, rejects)
+        left_out: set[bytes] = set()
+        statuses = self._store.commit(entries, rejects, lambda entry: self._leaves_out(entry, left_out))
+        if self._shares is not None:
+            self._shares.undo() if RETRY in statuses else self._shares.settle()
         of_entries, of_rejects = statuses[: len(entries)], statuses[len(entries) :]
         done = [
             Done(entry.uid, status, _REASONS[status])
@@ -83,9 +101,21 @@ class Intake:
             for record, entry, status in zip(records, entries, of_entries, strict=True)
             if status == STORED
         ]
-        fresh = [(record, entry.player) for record, entry in stored if not entry.is_old]
+        fresh = [(record, entry.player) for record, entry in stored if entry.uid not in left_out]
         games, players = [record for record, _ in fresh], [player for _, player in fresh]
-        return Committed(done, games, players, len(stored) - len(fresh), self._store.newest)
+        old = sum(entry.is_old for _, entry in stored)
+        over = [entry.player for _, entry in stored if entry.uid in left_out and not entry.is_old]
+        self.over_share.update(over)
+        return Committed(done, games, players, old, over, self._store.newest)
+
+    def _leaves_out(self, entry: Entry, left_out: set[bytes]) -> bool:
+        """Whether a game that is being stored is not trained on; then its uid goes into `left_out`."""
+        taken = not entry.is_old
+        if self._shares is not None:
+            taken = self._shares.takes(entry.player, entry.plies, wanted=taken)
+        if not taken:
+            left_out.add(entry.uid)
+        return not taken
 
     def _refuse(self, reject: Reject, status: str) -> Done:
         """A refusal counts, and is told, once it is on the disk; else the game is sent back."""

@@ -23,6 +23,9 @@ METRICS = (
     Metric("az_game_positions", "positions", "Positions of these games."),
     Metric("az_game_outcomes", "outcomes", "Games in the store by outcome.", label="outcome"),
     Metric("az_game_ends", "reasons", "Games in the store by how they ended.", label="reason"),
+    Metric(
+        "az_games_over_share_total", "over_share", "Games left out: their key had its part of the window."
+    ),
     Metric("az_damaged_games", "damaged", "Stored games that could not be read again."),
     # ---- training ----
     Metric("az_train_steps_total", "step", "Training steps of this run."),
@@ -78,6 +81,7 @@ def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Wat
             **usual,
             "received": dict.fromkeys(STATUSES, 0) | figures.answered,
             "commits": figures.commits,
+            "over_share": run.intake.over_share.total(),
             "is_waiting": bool(usual["waiting_for"]),
             "is_connected": is_connected(),
             "players": len(run.players.players),

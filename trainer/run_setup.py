@@ -24,13 +24,14 @@ from store.reader import StoreReader
 from store.sqlite import Store
 from trainer import checkpoint
 from trainer.beginnings import check_begins_anew
-from trainer.config import TrainerConfig
+from trainer.config import TrainerConfig, WindowSettings
 from trainer.intake import Intake
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
 from trainer.rounds import Rounds, TrainingLoopInRounds
 from trainer.training_loop import TrainingLoop
 from trainer.verify import Expected
+from trainer.window_shares import WindowShares
 
 MOST_READ = 20_000
 """Stored games looked at for those that were played on."""
@@ -100,7 +101,9 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             check_begins_anew(config, folder, welcome.weights)
     # In rounds which games are trained on follows from their numbers alone.
     stale = 0 if in_rounds else config.samples.stale_versions
-    intake = Intake(game, replace(Expected.of(settings, game), run=welcome.run_id), store, stale)
+    shares = None if in_rounds else window_shares(config.window)
+    expected = replace(Expected.of(settings, game), run=welcome.run_id)
+    intake = Intake(game, expected, store, stale, shares)
     _warm(game, settings, intake, training)
     log.info(
         "run %s: %s, network %s, %d games in the store; window of %d positions, %.0f bytes each",
@@ -121,6 +124,13 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             training.step,
         )
     return Run(game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game))
+
+
+def window_shares(settings: WindowSettings) -> WindowShares | None:
+    """The parts of the window that keys may fill; None where nobody is limited."""
+    if settings.key_share == 1 and settings.workers_share == 0:
+        return None
+    return WindowShares(settings.positions, settings.key_share, settings.workers_share)
 
 
 def resign_threshold(

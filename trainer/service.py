@@ -40,6 +40,7 @@ from trainer.config import TrainerConfig
 from trainer.curves import Curves
 from trainer.figures import Figures, log_line
 from trainer.ingest import Done, Ingest, Job
+from trainer.intake import Committed
 from trainer.metrics import watched
 from trainer.resign_threshold import ResignThreshold
 from trainer.run_setup import Run, open_run
@@ -244,12 +245,20 @@ class Service:
                 self._acknowledge(result.done, run.resignation)
                 if self._is_filled:
                     self._fresh.extend(played)
-                if result.old:
-                    text = f"{result.old} games are stored but not trained on: see --samples.stale-versions"
-                    self._warn.warning("old games", text, time.monotonic())
+                self._say_left_out(result)
                 watch.on_games(trusted, 0 if self._gated else self._weights.server_version)
                 self._last_seq = result.last_seq
                 self._work_came.set()
+
+    def _say_left_out(self, result: Committed) -> None:
+        over = f"{len(result.over_share)} of {', '.join(sorted(set(result.over_share))[:3])}"
+        for count, which, setting in (
+            (result.old, str(result.old), "samples.stale-versions"),
+            (len(result.over_share), over, "window.key-share"),
+        ):
+            if count:
+                text = f"{which} games are stored but not trained on: see --{setting}"
+                self._warn.warning(setting, text, time.monotonic())
 
     def _acknowledge(self, done: list[Done], resignation: ResignThreshold) -> None:
         self._figures.answered.update(one.status for one in done)

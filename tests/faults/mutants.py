@@ -34,18 +34,18 @@ class AckOfFailedCommit(Store):
 
     commits = 0
 
-    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
+    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = (), *more: Any) -> list[str]:
         AckOfFailedCommit.commits += 1
         if entries and AckOfFailedCommit.commits % 3 == 0:
             return [STORED] * len(entries) + ["rejected"] * len(rejects)
-        return super().commit(entries, rejects)
+        return super().commit(entries, rejects, *more)
 
 
 class DuplicateCountsTwice(Store):
     """A game that is there already is counted, and trained on, once more."""
 
-    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
-        statuses = super().commit(entries, rejects)
+    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = (), *more: Any) -> list[str]:
+        statuses = super().commit(entries, rejects, *more)
         for entry, status in zip(entries, statuses, strict=False):
             if status == DUPLICATE:
                 self.totals.add(
@@ -61,10 +61,10 @@ class DuplicateCountsTwice(Store):
 class OneNameForTwoGames(Store):
     """A game that comes under the uid of another one is called stored."""
 
-    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = ()) -> list[str]:
-        return ["duplicate" if status == "conflict" else status for status in super().commit(entries)] + [
-            "rejected"
-        ] * len(rejects)
+    def commit(self, entries: Sequence[Entry], rejects: Sequence[Reject] = (), *more: Any) -> list[str]:
+        statuses = super().commit(entries, (), *more)
+        told = ["duplicate" if status == "conflict" else status for status in statuses]
+        return told + ["rejected"] * len(rejects)
 
 
 class DeletesWhatItSends(Uploads):
