@@ -153,6 +153,19 @@ class PublishingSettings:
 
 
 @dataclass(frozen=True)
+class PlayersSettings:
+    """Whose visits no search gives, looked for now and then (docs/players.md)."""
+
+    check_share: float = 0.0
+    """Share of the new positions, 0..1, that are searched again to find made-up visits; 0.001 is a good
+    measure, 0: none. Each costs two searches on this machine, at low priority (AlphaZero: none)."""
+    check_seconds: float = 3600.0
+    """Seconds between two checks; a check of fewer than 100 positions waits for the next time."""
+    server_folder: Path | None = None
+    """Folder of azserver's run, with config.toml and weights/, if it is not this run's folder."""
+
+
+@dataclass(frozen=True)
 class TrainerConfig:
     """Which game, which history and how games are played comes from the server."""
 
@@ -191,6 +204,7 @@ class TrainerConfig:
     window: WindowSettings = field(default_factory=WindowSettings)
     samples: SampleSettings = field(default_factory=SampleSettings)
     publishing: PublishingSettings = field(default_factory=PublishingSettings)
+    players: PlayersSettings = field(default_factory=PlayersSettings)
 
     def check(self) -> TrainerConfig:
         """The same settings, or Fatal(CONFIG) naming the one that is out of range."""
@@ -233,6 +247,8 @@ _RANGES = {
     "samples.per_position": (0, math.inf),
     **dict.fromkeys(("loss.value_q_share", "loss.capped_value_weight", "loss.win_discount"), (0, 1)),
     **dict.fromkeys(("samples.surprise_share", "optimizer.ema"), (0, 1)),
+    "players.check_share": (0, 1),
+    "players.check_seconds": (1, math.inf),
     **dict.fromkeys(("window.key_share", "window.workers_share"), (0, 1)),
     "samples.held_out": (0, 0.5),
 }

@@ -61,6 +61,9 @@ METRICS = (
         label="figure",
     ),
     Metric("az_players_in_quarantine", "players_in_quarantine", "Players whose games are not trained on."),
+    Metric("az_positions_searched_again_total", "searched_again", "Positions searched again by the timer."),
+    Metric("az_player_checks_failed_total", "checks_failed", "Times that this gave no result."),
+    Metric("az_players_made_up", "made_up", "Players whose visits no search gives, in the last check."),
     # ---- weights, health ----
     Metric("az_published_model_version", "weights_version", "Newest version that the server has stored."),
     Metric("az_trainer_connected", "is_connected", "1 while there is a session with azserver, else 0."),
@@ -88,6 +91,9 @@ def watched(figures: Figures, run: Run, is_connected: Callable[[], bool]) -> Wat
             "players_that_differ": {
                 figure: len(players) for figure, players in run.players.who_differs().items()
             },
+            "searched_again": run.check.searched,
+            "checks_failed": run.check.failed,
+            "made_up": run.check.made_up,
             "players_in_quarantine": len(run.training.quarantine.players),
             "by_alert": {name: name in names for name in ADVICE},
         }

@@ -26,6 +26,7 @@ from trainer import checkpoint
 from trainer.beginnings import check_begins_anew
 from trainer.config import TrainerConfig, WindowSettings
 from trainer.intake import Intake
+from trainer.player_check import PlayerCheck
 from trainer.resign_threshold import GAMES as PLAYED_ON_GAMES
 from trainer.resign_threshold import ResignThreshold
 from trainer.rounds import Rounds, TrainingLoopInRounds
@@ -54,6 +55,8 @@ class Run:
     reader: StoreReader
     players: PlayerBook
     """What the newest games of each player are like."""
+    check: PlayerCheck
+    """Looks for visits that no search gives."""
 
 
 def settings_of(welcome: Welcome) -> SelfPlaySettings:
@@ -123,7 +126,8 @@ def open_run(config: TrainerConfig, welcome: Welcome) -> Run:
             played,
             training.step,
         )
-    return Run(game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game))
+    check = PlayerCheck(config.players, folder.path)
+    return Run(game, folder, lock, store, intake, training, resignation, reader, PlayerBook(game), check)
 
 
 def window_shares(settings: WindowSettings) -> WindowShares | None:

@@ -157,14 +157,19 @@ class Service:
             group.create_task(self._take_games(run, watch, stop)),
             group.create_task(self._fill_and_train(run, stop)),
         ]
-        reporting = group.create_task(self._report(run, watch, curves))
+        totals = run.store.totals
+        beside = [
+            group.create_task(self._report(run, watch, curves)),
+            group.create_task(run.check.run(lambda: (totals.games.total(), totals.positions))),
+        ]
         self._work_came.set()
         await stop.finishing.wait()
         self._games_came.set()
         self._work_came.set()
         await asyncio.wait(tasks)
         await self._weights.publish_last(run)
-        reporting.cancel()
+        for task in beside:
+            task.cancel()
         await self.in_training_thread(run.training.save)
         figures = self._figures.as_dict(run.store.totals, time.monotonic())
         curves.finish(figures)

@@ -46,6 +46,8 @@ class PlayersConfig:
     """--check: folder of the run on azserver's machine, with config.toml and weights/; default: the same."""
     seed: int = 0
     """--check: of the choice of positions."""
+    json: bool = False
+    """Print JSON, for scripts."""
     quarantine: str = ""
     """Stop training on the games of this player. They stay stored, and the player is not told."""
     release: str = ""
@@ -87,7 +89,7 @@ def _hold(config: PlayersConfig) -> int:
 
 def _show(games: StoreReader, config: PlayersConfig) -> int:
     from games import get_game
-    from report.players.table import read_book, suspects, table
+    from report.players.table import as_json, read_book, suspects, table
 
     game = get_game(games.game)
     book, players, rate = read_book(games, game, config.newest)
@@ -98,7 +100,7 @@ def _show(games: StoreReader, config: PlayersConfig) -> int:
         )
     judged = _judged(games, game, players, config) if config.check else {}
     held = games.quarantined()
-    print(table(book, rate, judged, held))
+    print(as_json(book, judged, held) if config.json else table(book, rate, judged, held))
     found = [player for player in suspects(book, judged) if player not in held]
     return int(Exit.FOUND if found else Exit.OK)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Mapping
 
@@ -60,6 +61,33 @@ def table(
         remarks = [*(["in quarantine"] if player in held else []), *wrong.get(player, [])]
         rows.append([*cells, "; ".join(remarks)])
     return aligned(rows)
+
+
+def as_json(book: PlayerBook, judged: Mapping[str, Judged], held: Collection[str]) -> str:
+    """`{"players": {NAME: {...}}}`. Numbers that are none, or infinite, are null."""
+    wrong = suspects(book, judged)
+    players = {
+        player: {
+            "games": count,
+            **{name: _finite(one.mean) for name, one in book.compared(player).items()},
+            **_searched_again(judged.get(player)),
+            "remarks": wrong.get(player, []),
+            "in_quarantine": player in held,
+        }
+        for player, count in book.players.items()
+    }
+    return json.dumps({"players": players})
+
+
+def _searched_again(one: Judged | None) -> dict[str, object]:
+    if one is None:
+        return {}
+    made_up = {"searched": one.positions, "excess": _finite(one.excess), "z": _finite(one.z)}
+    return {**made_up, "made_up": one.is_made_up}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _figure(name: str, one: Compared) -> list[str]:

@@ -29,7 +29,8 @@ from server.weights import WeightsStore
 from store.players import player_of
 from store.reader import StoreReader
 from store.sqlite import Store
-from trainer.config import TrainerConfig
+from trainer.config import PlayersSettings, TrainerConfig
+from trainer.player_check import PlayerCheck
 from trainer.training_loop import TrainingLoop
 
 GAME = get_game("tic_tac_toe")
@@ -106,6 +107,16 @@ def test_made_up_visits_are_found_among_twenty_honest_players(
     assert len(lines) == 21
     assert [line.split()[0] for line in lines if "visits that no search gives" in line] == [CHEAT]
     assert ran(monkeypatch, str(run.path)) == Exit.OK, "its games look like the others' otherwise"
+
+
+def test_the_trainers_timer_names_who_made_visits_up(
+    run: RunFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the command as it is, in a process of its own."""
+    check = PlayerCheck(PlayersSettings(check_share=0.001), run.path)
+    asyncio.run(check.check(840, GAMES_EACH * 21))
+    assert (check.failed, check.made_up, check.searched > 400) == (0, 1, True), caplog.text
+    assert f"{CHEAT} has visits that no search gives" in caplog.text
 
 
 def test_a_player_is_put_into_quarantine_and_released_by_a_command(

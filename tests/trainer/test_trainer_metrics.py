@@ -22,6 +22,7 @@ def samples(figures: Figures, *, is_connected: bool = True) -> dict[str, float]:
         intake=SimpleNamespace(over_share=Counter({"keys/a": 2, "keys/b": 1})),
         folder=SimpleNamespace(path=Path("/")),
         players=PlayerBook(get_game("tic_tac_toe")),
+        check=SimpleNamespace(searched=200, failed=1, made_up=2),
         training=SimpleNamespace(quarantine=SimpleNamespace(players={"clients/one"})),
     )
     told = watched(figures, run, lambda: is_connected)  # type: ignore[arg-type]
