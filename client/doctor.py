@@ -10,12 +10,13 @@ from pathlib import Path
 from client.config import ClientConfig
 from client.plan import default_spool
 from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, ok, warning
-from diagnostics.doctor.machine import Needs, compiled_code_folder, look_at, machine_findings
+from diagnostics.doctor.machine import Needs, look_at, machine_findings
 from diagnostics.doctor.options import DoctorOptions
 from diagnostics.doctor.service import service_findings
 from runtime import config
 from runtime.keys import dial_keys
 from runtime.ports import parse_address
+from runtime.writable import compiled_code_folder
 
 EXAMPLES = (
     "azclient doctor gpu-box                        # can this machine play for it?",
@@ -54,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
         words,
         command="azclient doctor",
         examples=EXAMPLES,
-        description="Checks this machine, the way to an azserver, and the server. HOST is --server HOST.",
+        description="Checks this machine, the way to an azserver, and that server. HOST is --server HOST.",
     )
     findings = examine(settings)
     print(as_json(findings) if settings.json else as_text(findings))

@@ -23,6 +23,7 @@ from runtime.exits import Exit, Fatal, guarded
 from runtime.monitor.monitor import Monitor
 from runtime.ports import parse_address
 from runtime.processes import Children, describe_exit, to_stderr
+from runtime.writable import check_folders
 
 EXAMPLES = (
     "azclient --server gpu-box                          # this machine's GPUs if any, else the server's",
@@ -113,7 +114,7 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
         command="azclient",
         examples=EXAMPLES,
         description="Plays AlphaZero self-play games for an azserver and sends it the finished ones. "
-        "`azclient doctor HOST` checks machine, way and server. `azclient keygen` makes a key.",
+        "`azclient doctor HOST` checks machine, connection and server. `azclient keygen` makes a key.",
         environment=environment,
     )
     config.check_ranges(settings, metrics_port=ports.NUMBERS, drain=(0, math.inf))
@@ -135,6 +136,7 @@ def _main(argv: Sequence[str] | None) -> int:
     address = parse_address(settings.server)
     spool = settings.spool or default_spool(address)
     plan = make_plan(settings, address, spool)
+    check_folders(spool, "--spool")
     logs.set_up("azclient", form=settings.log_format)
 
     async def life(stop: aio.Stop) -> None:

@@ -10,10 +10,11 @@ from commands.azrun_config import RunConfig, check, check_parts, make_commands
 from runtime import config, extras
 from runtime.exits import Exit, guarded
 from runtime.ports import claimed_base_port
+from runtime.writable import check_folders
 
 EXAMPLES = (
-    "azrun                                     chess with a tiny network, until Ctrl-C",
-    "azrun --game go --board 9 --minutes 5     five minutes of Go on 9 x 9, then one line of JSON",
+    "azrun                                     # chess with a tiny network, until Ctrl-C",
+    "azrun --game go --board 9 --minutes 5     # five minutes of Go on 9 x 9, then one line of JSON",
     "azrun --run chess-1 --net small --simulations 200 --gpus 0,1",
 )
 
@@ -23,10 +24,11 @@ def _main() -> int:
         RunConfig,
         command="azrun",
         examples=EXAMPLES,
-        description="Self-play, training and new weights on this machine, with one command.",
+        description="Starts self-play and training on this machine, with one command.",
     )
     check(settings)
     extras.require("train", "azrun")
+    check_folders(settings.runs, "--runs")
     from commands.launcher import Launcher
     from commands.next_steps import ending
     from runtime.aio import run

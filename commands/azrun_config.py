@@ -27,9 +27,10 @@ class RunConfig:
     """The whole loop on this machine: azserver, azclient and the trainer."""
 
     game: str = DEFAULT_GAME
-    """The game to play; `--help` lists the names."""
+    """The game to play; the names are at the top of `--help`."""
     board: str = ""
-    """Board size, such as 9 or 2x4, in games with several sizes; empty: as `game` says, or the usual."""
+    """Board size, such as 9 or 2x4, of a game that has several; empty: the size in the game's name, or the
+    usual one."""
     minutes: float = 0.0
     """Minutes to run; 0 runs until Ctrl-C. Compiling the search counts: it takes up to a minute the first
     time that a game is played on this machine."""
@@ -45,7 +46,7 @@ class RunConfig:
     gpus: str = ""
     """GPUs of the evaluators, as for azserver; empty: all GPUs, or the CPU if there is none."""
     web: int = 0
-    """Port of the pages on this run, for browsers on this machine (docs/web.md); 0: none."""
+    """Port of the web pages about this run, for browsers on this machine (docs/web.md); 0: none."""
     simulations: int = 32
     """New simulations per move (AlphaZero: 800; small because this is for one machine)."""
     games: int = 64

@@ -6,16 +6,14 @@ the fields. `commands.generated_pages` writes it to docs/settings.md.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib
-import inspect
-import itertools
-import textwrap
 import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from runtime.help_texts import field_docstrings
 
 COMMANDS = {
     "azrun": ("commands.azrun_config", "RunConfig"),
@@ -95,21 +93,6 @@ def settings_of(config_class: type, path: str = "", base: Any = None) -> Iterato
             positional = get_origin(kind) is Annotated
             bare = get_args(kind)[0] if positional else kind
             yield Setting(name, _kind(bare), _shown(default), texts.get(field.name, ""), positional)
-
-
-def field_docstrings(config_class: type) -> dict[str, str]:
-    """The text below each field, from the class and from those it inherits, on one line."""
-    found: dict[str, str] = {}
-    for one in reversed(config_class.__mro__):
-        if not dataclasses.is_dataclass(one):
-            continue
-        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body  # type: ignore[attr-defined]
-        for field, text in itertools.pairwise(body):
-            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-                target, value = field.target, text.value
-                if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
-                    found[target.id] = " ".join(str(value.value).split())
-    return found
 
 
 def settings_page() -> str:

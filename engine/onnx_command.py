@@ -28,7 +28,7 @@ class ExportConfig:
     network: Positional[str] = ""
     """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
     weights: Path | None = None
-    """The same, as a flag."""
+    """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
     """Folder of all runs."""
 

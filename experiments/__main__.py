@@ -1,4 +1,4 @@
-"""`python -m experiments NAME`: train and judge a recipe, once per seed, and write `results/NAME`."""
+"""`python -m experiments NAME`: train and judge a recipe, once per seed, and write results/NAME."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from runtime.exits import Exit, Fatal, guarded
 from runtime.runs import RunFolder
 
 EXAMPLES = """examples:
-  python -m experiments tic_tac_toe                       both seeds, results/tic_tac_toe
+  python -m experiments tic_tac_toe                       # both seeds, into results/tic_tac_toe
   python -m experiments connect_four --seeds 3 --minutes 5 --out /tmp/look
-  python -m experiments connect_four --judge-only         judge finished runs again
-  python -m experiments dots_and_boxes_2x3 --minutes 5    a game that has no recipe, with default settings
+  python -m experiments connect_four --judge-only         # judge finished runs again
+  python -m experiments dots_and_boxes_2x3 --minutes 5    # a game without a recipe: default settings
 """
 
 
@@ -27,11 +27,11 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     )  # fmt: skip
     add = parser.add_argument
     add("name", help=f"a recipe ({', '.join(recipes.names())}), any game ({listed()}), or a TOML file")
-    add("--seeds", type=int, nargs="+", help="instead of the recipe's")
-    add("--minutes", type=float, help="instead of the recipe's")
+    add("--seeds", type=int, nargs="+", help="in place of the recipe's")
+    add("--minutes", type=float, help="in place of the recipe's")
     add("--runs", type=Path, default=Path("runs"), help="folder for the runs themselves")
     add("--out", type=Path, help="folder for the results; default results/NAME")
-    add("--judge-only", action="store_true", help="the runs are there: judge them again")
+    add("--judge-only", action="store_true", help="do not train: judge the finished runs again")
     return parser.parse_args(argv)
 
 
@@ -57,9 +57,9 @@ def prove(recipe: Recipe, seed: int, options: argparse.Namespace) -> None:
 
 
 def _main() -> int:
-    from experiments.judges import check_judge
-
     options = parse()
+    from experiments.judges import check_judge  # compiled code comes with it: not on the way to --help
+
     recipe = recipes.load(options.name)
     check_judge(recipe)
     if options.minutes is not None and options.minutes <= 0:

@@ -26,7 +26,6 @@ import msgspec
 
 from experiments import recipe as recipes
 from experiments.ablation_table import table
-from experiments.judges import brief, check_judge
 from experiments.recipe import Recipe
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal, guarded
@@ -66,6 +65,8 @@ class Ablation:
 def load(name: str) -> Ablation:
     """The ablation `name` of `experiments/ablations`, or of the TOML file `name`. Fatal(CONFIG) if there is
     none or it is wrong."""
+    from experiments.judges import check_judge  # compiled code comes with it: not on the way to --help
+
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     try:
         found = tomllib.loads(path.read_text())
@@ -142,6 +143,7 @@ def run_name(recipe: Recipe, variant: str, seed: int) -> str:
 
 def run_one(job: Job) -> dict[str, Any]:
     """Train and measure. Runs in a process of its own."""
+    from experiments.judges import brief
     from experiments.machine import describe_machine
     from experiments.training import train
 
@@ -242,18 +244,18 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
 
 def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m experiments.ablation", description=__doc__)
-    parser.add_argument("name")
-    parser.add_argument("--minutes", type=float, help="instead of the file's")
-    parser.add_argument("--seeds", type=int, nargs="+", help="instead of the file's")
-    parser.add_argument("--runs", type=Path, default=Path("runs"))
-    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("name", help="a file of experiments/ablations, or any such file")
+    parser.add_argument("--minutes", type=float, help="in place of the file's")
+    parser.add_argument("--seeds", type=int, nargs="+", help="in place of the file's")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder for the runs themselves")
+    parser.add_argument("--out", type=Path, default=Path("results"), help="folder for the results")
     return parser.parse_args(argv)
 
 
 def _main() -> int:
-    from experiments.results import write_overview
-
     options = parse()
+    from experiments.results import write_overview  # torch comes with it: not on the way to --help
+
     ablation = load(options.name)
     minutes = ablation.minutes if options.minutes is None else options.minutes
     if minutes <= 0:

@@ -49,8 +49,12 @@ def cache_folder() -> Path:
 
 def _prepare_cache() -> Path:
     folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    os.utime(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.utime(folder)
+    except OSError as error:
+        text = f"{error.strerror} (AZ_JIT_CACHE names the folder of compiled code)"
+        raise OSError(error.errno, text, str(folder)) from error
     older = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in older[KEPT_CACHES:]:
         shutil.rmtree(path, ignore_errors=True)

@@ -28,7 +28,7 @@ class SearchSettings:
     """PUCT: visits at which exploration has grown by ln 2 (AlphaZero: 19652)."""
     c_init: float = 1.25
     """PUCT: weight of the prior at few visits, for values in [-1, 1]. (AlphaZero's 1.25 is for values in
-    [0, 1], as its pseudocode has them: the same search has 2.5 here. docs/decisions/0008.)"""
+    [0, 1], as in its pseudocode; the same search would need 2.5 here. docs/decisions/0008.)"""
     exploration: str = "alphazero"
     """PUCT: what is added to the value of a child of prior P with n visits, its parent having N:
     `alphazero` = (log((1 + N + c_base) / c_base) + c_init) P sqrt(N) / (1 + n); `alphago_zero` =
@@ -37,8 +37,9 @@ class SearchSettings:
     """The constant of `exploration = alphago_zero` and `ucb` only, for values in [-1, 1] (AlphaGo Zero did
     not publish its own; ELF OpenGo: 1.5, KataGo: 1.1)."""
     fpu: str = "reduction"
-    """Value of a child never visited: `reduction` = the parent's value minus `fpu_reduction` times the
-    root of the visited prior mass; `absolute` = `fpu_value`. AlphaZero's text does not state it."""
+    """First-play urgency, the value of a child that was never visited: `reduction` = the parent's value minus
+    `fpu_reduction` times the root of the visited prior mass; `absolute` = `fpu_value`. AlphaZero's paper does
+    not say."""
     fpu_reduction: float = 0.2
     """In units of value [-1, 1]; not applied at a root with noise (KataGo: 0.2 and 0)."""
     fpu_value: float = 0.0
@@ -61,7 +62,7 @@ class GumbelSettings:
     """A value v counts (c_visit + most visits of an action) * c_scale * v beside the log of the prior (the
     paper: 50)."""
     c_scale: float = 0.2
-    """For v in [-1, 1]; 0.1 to 0.3 is advised for chess. The paper's 1.0 for v in [0, 1] would be 0.5."""
+    """For v in [-1, 1]; chess: try 0.1 to 0.3. The paper's 1.0 is for v in [0, 1] and would be 0.5 here."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ class PlayoutCapSettings:
     """Playout cap randomisation (KataGo, arXiv 1902.10565; AlphaZero: none)."""
 
     cheap_probability: float = 0.0
-    """Share of moves that get a cheap search, chosen at random. They are no policy targets. 0: none (KataGo:
-    0.75)."""
+    """Share of moves that get a cheap search, chosen at random. Its visits are no policy target. 0: none
+    (KataGo: 0.75)."""
     cheap_simulations: int = 0
     """Simulations of a cheap search, which has no noise; 0 takes a quarter of `search.simulations` (KataGo:
     100 beside 600)."""
@@ -108,13 +109,14 @@ class MoveSettings:
     """The move played after `temperature_plies`, and in play: `visits` = most visited, ties go to the
     first (AlphaZero); `robust` = most visited, ties go to the highest value; `max` = highest value;
     `max_robust` = an action that is both, searching on for up to `final_extra` simulations to find one, else
-    `robust`; `secure` = highest value - final_secure / sqrt(visits). With `search.selection = gumbel`: its
-    own winner."""
+    `robust`; `secure` = highest value - final_secure / sqrt(visits). `search.selection = gumbel` plays
+    the winner of its own halving instead."""
     final_secure: float = 1.0
     """`final_move = secure` only, in units of value (Chaslot et al. 2008 give 4 for their program Mango)."""
     final_extra: int = 0
     """`final_move = max_robust` only: most simulations beyond `search.simulations`; 0 takes a quarter of
-    them. They choose the move but are no part of the policy target; the tree is not reused after them."""
+    them. They choose the move, but the policy target leaves them out, and the tree is not reused
+    afterwards."""
 
 
 @dataclass(frozen=True)
@@ -123,16 +125,16 @@ class OpeningSettings:
     `moves.temperature_plies` and never end a game (AlphaZero: none)."""
 
     random_share: float = 0.0
-    """Share of games that begin with plies drawn uniformly from the legal ones (for chess a third of games
-    is advised; AlphaZero: 0)."""
+    """Share of games that begin with plies drawn uniformly from the legal moves (chess: try a third;
+    AlphaZero: 0)."""
     random_plies: int = 0
-    """Such a game has 0 to this many random plies, each number equally likely (12 advised for chess)."""
+    """Such a game begins with 0 to this many random plies, each number equally likely (chess: try 12)."""
     policy_share: float = 0.0
     """Share of games that begin with plies drawn from the network's own policy, one evaluation each; they
-    follow the random plies of the same game, if it has any. They vary the openings that are really played
-    (KataGo begins its games so; AlphaZero: 0)."""
+    follow the random plies of the same game, if it has any. This varies openings around those that are
+    really played (as in KataGo; AlphaZero: 0)."""
     policy_plies: int = 0
-    """Such a game has 0 to this many policy plies, each number equally likely (KataGo on 19x19: 14 on
+    """Such a game begins with 0 to this many policy plies, each number equally likely (KataGo on 19x19: 14 on
     average, exponentially distributed)."""
     policy_temperature: float = 1.0
     """Policy plies are drawn from policy ** (1 / temperature) (KataGo: 1)."""
@@ -148,11 +150,11 @@ class StartSettings:
     """More start positions in the game's notation, one a line (# begins a comment), at most 1000; `@FILE`:
     those in that text file of azserver's machine. Games from them say so in their records."""
     generator: str = ""
-    """Instead of `positions`: names, joined by commas, of start positions that the game draws anew for
-    each game (chess: material such as KQK,KRPKR, either colour with either side's men, nobody in check).
-    No opening plies follow such a start."""
+    """Instead of `positions`: kinds of start positions, separated by commas; one is drawn at random for each
+    game (chess: material such as KQK,KRPKR; either colour has either side's men, nobody is in check). No
+    opening plies follow such a start."""
     share: float = 0.0
-    """Share of games that begin at one of `positions`, or at one drawn by `generator`, each line or name
+    """Share of games that begin at one of `positions`, or at one drawn by `generator`; each line or kind is
     equally likely (AlphaZero: 0)."""
 
 
@@ -162,14 +164,15 @@ class ResignationSettings:
 
     value: float = 0.0
     """A side resigns when its root value after the search is this or lower, in [-1, 0); 0: nobody resigns.
-    With `mistakes` above 0 this is the highest threshold ever used; the one in force follows from the games
-    that are played on (AlphaGo Zero: chosen so)."""
+    With `mistakes` above 0 this is the highest threshold ever used; the one in force is found from the games
+    that are played on (as in AlphaGo Zero)."""
     mistakes: float = 0.05
-    """Largest share of resigned games that the side would not have lost. The trainer measures this share and
-    lowers the threshold accordingly; until enough games are known nobody resigns (AlphaGo Zero: 0.05). 0: the
-    threshold is always `value`."""
+    """Largest share of resigned games that the resigning side would not have lost. The trainer measures this
+    share and lowers the threshold accordingly; until it has enough games, nobody resigns (AlphaGo Zero:
+    0.05). 0: the threshold is always `value`."""
     play_on: float = 0.1
-    """Share of games that are played to their end in any case, to measure that (AlphaGo Zero: 0.1)."""
+    """Share of games that are played to their end in any case, to measure the mistakes (AlphaGo Zero:
+    0.1)."""
 
 
 @dataclass(frozen=True)

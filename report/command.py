@@ -22,28 +22,30 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """One HTML page on a run, also while it goes on: curves, results, values, sample games, alerts."""
+    """Writes one HTML page about a run, also while it goes on: curves, results, values, sample games,
+    alerts."""
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
     runs: Path = RUNS
     """Folder of all runs."""
     out: Path | None = None
-    """File to write; default: report.html in the run's folder."""
+    """File to write. Not given: report.html in the run's folder."""
     games: int = 200
-    """Games whose whole records are read, in each of about 24 bins of weights versions."""
+    """Games that are read in full, in each of about 24 bins of weights versions."""
 
 
 def main() -> int:
     """Entry point. Returns the exit status."""
     config = load(ReportConfig, command="azplay report", examples=EXAMPLES)
     check_ranges(config, games=(1, 100_000))
-    from report.collecting import collect
-    from report.page import page
     from runtime.runs import RunFolder, write_atomically
     from store.reader import open_games
 
     with closing(open_games(config.run, config.runs)) as games:
+        from report.collecting import collect  # once there is a run: these import much
+        from report.page import page
+
         folder = games.path.resolve().parent
         report = collect(RunFolder(folder.parent, folder.name), games, config.games)
     out = config.out or folder / "report.html"

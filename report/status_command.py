@@ -34,7 +34,8 @@ LOCAL = "127.0.0.1"
 
 @dataclass(frozen=True)
 class StatusConfig:
-    """How a run is: exit status 0 if all is well, 3 with an alert or a fault, 69 if no azserver answers."""
+    """Says how a run is. Exit status: 0 if all is well, 3 for an alert or a fault, 69 if no azserver
+    answers."""
 
     run: Positional[str] = ""
     """Folder of a run, or its name in --runs; empty: ask --server."""
@@ -45,7 +46,7 @@ class StatusConfig:
     server_key: str = ""
     """The public key of --server, if it asks for keys."""
     key: Path | None = None
-    """File of this machine's key; None: ~/.config/azselfplay/client.key."""
+    """File of this machine's key; not given: ~/.config/azselfplay/client.key."""
     json: bool = False
     """Print JSON, for scripts."""
 

@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from games.names import with_board
 from runtime.exits import Exit, Fatal
+from runtime.help_texts import settings_rule
 from runtime.setting_hints import refuse_bare_game, what_was_meant
 from runtime.version import version
 
@@ -124,8 +125,16 @@ def _parse_flags(
     default = _build(config_class, values, tyro.MISSING)
     refuse_bare_game(config_class, arguments, command)
     named = (tyro.conf.PositionalMetavarFromFieldName,)  # RUN, not STR
+    registry = tyro.constructors.ConstructorRegistry()
+    registry.struct_rule(settings_rule)
     return tyro.cli(
-        config_class, prog=command, description=about, args=arguments, default=default, config=named
+        config_class,
+        prog=command,
+        description=about,
+        args=arguments,
+        default=default,
+        config=named,
+        registry=registry,
     )
 
 

@@ -61,8 +61,8 @@ class Fatal(Exception):
 def guarded(main: Callable[[], int]) -> int:
     """Run `main`; print a Fatal as one "command: error: ..." line and return its code.
 
-    So is a full disk, and an optional package that is not installed. Any other exception is a fault of
-    ours: its traceback is printed, and the code is INTERNAL.
+    So is a disk that is full, read-only or another user's, and an optional package that is not installed.
+    Any other exception is a fault of ours: its traceback is printed, and the code is INTERNAL.
     """
     command = _command()
     try:
@@ -80,13 +80,26 @@ def guarded(main: Callable[[], int]) -> int:
     except ModuleNotFoundError as error:
         return _not_installed(command, error.name or "")
     except OSError as error:
-        if error.errno not in DISK_FULL:
+        text = _of_the_disk(error)
+        if not text:
             return _fault(command)
-        what = f"{error.filename} cannot be written" if error.filename else "a file cannot be written"
-        _say(f"{command}: error: {what}: {error.strerror}; free some space")
+        _say(f"{command}: error: {text}")
         return int(Exit.DISK)
     except Exception:
         return _fault(command)
+
+
+def _of_the_disk(error: OSError) -> str:
+    """About a disk that is full, read-only or another user's; "" for any other error, a fault of ours."""
+    what = error.filename or "a file"
+    if error.errno in DISK_FULL:
+        return f"{what} cannot be written: {error.strerror}; free some space"
+    if error.errno == errno.EROFS:
+        todo = "name a folder that can be written, or mount one there"
+        return f"{what} cannot be written: {error.strerror}; {todo}"
+    if error.errno == errno.EACCES and error.filename:
+        return f"{what}: {error.strerror}; run as a user who may use it, or name another file or folder"
+    return ""
 
 
 def _not_installed(command: str, module: str) -> int:

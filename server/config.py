@@ -16,9 +16,9 @@ from runtime.config import check_ranges
 from runtime.exits import Exit, Fatal
 
 EXAMPLES = (
-    "azserver --gpus 0,1                          chess on two GPUs, with local workers",
-    "azserver --game connect_four --gpus cpu      a small game without a GPU",
-    "azserver --gpus 0 --listen 0.0.0.0           let azclients on other machines join (azserver keygen)",
+    "azserver --gpus 0,1                          # chess on two GPUs, with local workers",
+    "azserver --game connect_four --gpus cpu      # a small game without a GPU",
+    "azserver --gpus 0 --listen 0.0.0.0           # let other machines join (first: azserver keygen)",
 )
 
 MOVED = {f"self_play.{old}": f"self_play.{new}" for old, new in MOVED_SELF_PLAY.items()} | {
@@ -39,9 +39,10 @@ class GateConfig:
     games: int = 400
     """Games of a match, rounded up to pairs (AlphaGo Zero: 400)."""
     share: float = 0.55
-    """Share of the points (0..1) that a candidate must exceed; a draw is half of one (AlphaGo Zero: 0.55)."""
+    """Share of the points (0..1) that a candidate must exceed; a draw is half a point (AlphaGo Zero:
+    0.55)."""
     simulations: int = 0
-    """Simulations a move, 1 to 20000; 0 takes those of self-play (AlphaGo Zero: 1600, as in self-play)."""
+    """Simulations per move, 1 to 20000; 0 takes those of self-play (AlphaGo Zero: 1600, as in self-play)."""
     device: str = ""
     """Where the networks run: cpu, cuda:0; empty: the first evaluator's device."""
 
@@ -63,24 +64,25 @@ class ServerConfig:
     """azserver: one evaluator per GPU, local self-play workers, and the door for clients and the trainer."""
 
     game: str = DEFAULT_GAME
-    """The game to play; `--help` lists the names."""
+    """The game to play; the names are at the top of `--help`."""
     board: str = ""
-    """Board size, such as 9 or 2x4, in games with several sizes; empty: as `game` says, or the usual."""
+    """Board size, such as 9 or 2x4, of a game that has several; empty: the size in the game's name, or the
+    usual one."""
     gpus: str = ""
     """Devices of the evaluators, one process each: `0,1` (GPU numbers), `cpu`, `cpu,cpu`; empty takes
     all GPUs there are, else one cpu."""
     workers: int | None = None
-    """Local worker processes; not given: by the number of cores. 0: only clients play."""
+    """Local worker processes; not given: as many as suit the cores. 0: only clients play."""
     games: int = 0
     """Games in flight per worker process; 0 computes it from the batch sizes of the evaluators."""
     listen: str = "127.0.0.1"
     """Address to listen on for clients and the trainer; 0.0.0.0 lets other machines in, which then need keys
     (docs/security.md)."""
     keys: Path | None = None
-    """Folder of this server's key and of the list of allowed ones. None: ~/.config/azselfplay, and none are
-    asked for on the loopback address."""
+    """Folder of this server's key and of the list of allowed keys. Not given: ~/.config/azselfplay; on the
+    loopback address no keys are asked for."""
     insecure: bool = False
-    """Listen without keys and encryption beyond the loopback address: whoever reaches the ports may join."""
+    """Listen beyond the loopback address without keys or encryption: whoever reaches the ports may join."""
     port: int = 5600
     """Base port, for leaves; the next port carries games and weights."""
     run: str = ""
@@ -98,14 +100,14 @@ class ServerConfig:
     cpu_threads: int = 0
     """Threads of each CPU evaluator; 0 shares the cores evenly between them."""
     trainer_grace: float = 0.0
-    """Seconds that a clean stop waits, after the workers have ended, for the last weights of a trainer that
-    is stopping, too; 0: none. azrun sets it."""
+    """Seconds that a clean stop waits, once the workers have ended, for the last weights of a trainer that is
+    stopping too; 0: it does not wait. azrun sets it."""
     metrics_port: int = 0
     """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
     metrics_listen: str = "127.0.0.1"
     """Address of that port; 0.0.0.0 lets other machines read it (no key, no encryption)."""
     web: int = 0
-    """Port of the pages on this run, for browsers on this machine (docs/web.md); 0: none."""
+    """Port of the web pages about this run, for browsers on this machine (docs/web.md); 0: none."""
     log_format: Literal["text", "json"] = "text"
     """Lines of the log: for people, or one JSON object a line (docs/metrics.md)."""
     gate: GateConfig = field(default_factory=GateConfig)

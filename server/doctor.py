@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from diagnostics.doctor.finding import Finding, as_json, as_text, exit_status, fault, ok
-from diagnostics.doctor.machine import Needs, compiled_code_folder, look_at, machine_findings
+from diagnostics.doctor.machine import Needs, look_at, machine_findings
 from diagnostics.doctor.options import DoctorOptions
 from diagnostics.doctor.service import ServiceFacts, service_findings
 from protocol.messages import Welcome
@@ -14,13 +15,16 @@ from runtime import config
 from runtime.keys import keys_folder, server_keys
 from runtime.ports import ANYWHERE, PORTS, Address
 from runtime.runs import RunFolder
+from runtime.writable import compiled_code_folder
 from server.config import MOVED, ServerConfig
-from server.run_doctor import RunFacts, look_at_run, run_findings
+
+if TYPE_CHECKING:
+    from server.run_doctor import RunFacts
 
 EXAMPLES = (
-    "azserver doctor --game chess --gpus 0,1          before the first start, with the flags of azserver",
-    "azserver doctor --config runs/chess-small/config.toml    a run as it was started last",
-    "azserver doctor --run my-run --game go --json    for scripts",
+    "azserver doctor --game chess --gpus 0,1                  # before the first start, with its flags",
+    "azserver doctor --config runs/chess-small/config.toml    # a run, as it was last started",
+    "azserver doctor --run my-run --game go --json            # for scripts",
 )
 FILES = Needs(files=1024, usual_files=16_384, folder="the run's folder")
 
@@ -37,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         argv,
         command="azserver doctor",
         examples=EXAMPLES,
-        description="Checks machine, run folder and ports for azserver, and a running one on its port.",
+        description="Checks machine, run folder and ports for azserver, or an azserver that already runs.",
         moved=MOVED,
     )
     settings.check()
@@ -48,6 +52,8 @@ def main(argv: Sequence[str]) -> int:
 
 def examine(settings: DoctorConfig) -> list[Finding]:
     """All findings."""
+    from server.run_doctor import look_at_run, run_findings  # reads games: not on the way to --help
+
     folder = RunFolder(settings.runs, settings.run or f"{settings.game}-{settings.net}")
     cache = compiled_code_folder()
     machine = look_at(folder.path, cache)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from runtime import config, extras
 from runtime.exits import Exit, guarded
+from runtime.writable import check_folders
 from server.config import EXAMPLES, MOVED, ServerConfig
 
 KEY_COMMANDS = ("keygen", "allow", "keys", "revoke", "quarantine", "release")
@@ -38,6 +39,7 @@ def _main() -> int:
         return key_commands.main(sys.argv[1:])
     settings = load()
     extras.require("train", "azserver")
+    check_folders(settings.runs, "--runs")
     from runtime import aio, logs
     from server.app import App
 

@@ -51,9 +51,9 @@ def test_the_map_of_the_code_lists_every_folder() -> None:
     assert listed == {*LINTER["root_packages"], "bench", "tests", "docs", "results"}
 
 
-def test_the_picture_of_the_rooms_shows_the_layers_that_imports_are_checked_against() -> None:
-    rooms = ARCHITECTURE.split("\n## The rooms\n")[1]
-    picture = rooms.split("```text\n")[1].split("```")[0]
+def test_the_picture_of_the_packages_shows_the_layers_that_imports_are_checked_against() -> None:
+    packages = ARCHITECTURE.split("\n## The packages\n")[1]
+    picture = packages.split("```text\n")[1].split("```")[0]
     drawn = [set(line.split(" · ")) for line in picture.splitlines() if "↓" not in line]
     (layers,) = (contract["layers"] for contract in LINTER["contracts"] if contract["type"] == "layers")
     assert drawn == [set(layer.split(" | ")) for layer in layers]

@@ -7,10 +7,12 @@ import secrets
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from runtime import config as settings
 from runtime import extras
 from runtime.exits import guarded
+from runtime.writable import check_folders
 from trainer.config import MOVED, TrainerConfig
 
 EXAMPLES = (
@@ -26,7 +28,7 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
     return settings.load(
         TrainerConfig,
         argv,
-        command="trainer",
+        command="python -m trainer",
         examples=EXAMPLES,
         description="Takes finished games, stores them, trains the network and publishes its weights.",
         moved=MOVED,
@@ -37,6 +39,7 @@ def load(argv: Sequence[str] | None = None, environment: Mapping[str, str] | Non
 def _main() -> int:
     config = load()
     extras.require("train", "the trainer")
+    check_folders(Path(config.runs), "--runs")
     # Imported now: torch and numba take seconds, and --help needs neither.
     from protocol.messages import PROTOCOL_VERSION, Hello
     from runtime import aio, logs

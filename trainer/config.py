@@ -26,23 +26,23 @@ class OptimizerSettings:
     lr: float = 0.0
     """Learning rate; 0: 0.001 for adamw, 0.2 for alphazero (dropping to 0.02, 0.002, 0.0002)."""
     weight_decay: float | None = None
-    """As torch counts it; default 0.01 for adamw (filters and matrices), 0.0002 for alphazero (all): its
-    c = 1e-4 on |theta|^2."""
+    """As torch defines it; default 0.01 for adamw (convolutions and matrices only), 0.0002 for alphazero (all
+    weights; the same as the paper's c = 1e-4 on |theta|^2)."""
     warmup_steps: int | None = None
-    """Steps over which the rate rises from 0; default 30 for adamw (three times the memory of its mean;
-    without it the first step can saturate the value head), 0 for alphazero."""
+    """Steps over which the learning rate rises from 0; default 30 for adamw (without it, the first step can
+    saturate the value head), 0 for alphazero."""
     grad_clip: float | None = None
     """Largest norm of the gradient, 0: unlimited; default 1 for adamw, 0 for alphazero."""
     cosine_steps: int = 0
-    """For a run of known length: steps over which the rate falls to a tenth, along half a cosine, to stay
-    there; 0: it does not fall (AlphaZero: factors of ten at 100,000, 300,000 and 500,000 steps)."""
+    """For a run of known length: steps over which the learning rate falls along half a cosine to a tenth,
+    where it stays; 0: it does not fall (AlphaZero: by ten at 100,000, 300,000 and 500,000 steps)."""
     ema: float = 0.0
-    """Decay of an average of the weights that is published in place of the newest ones, 0..1: 0.999 is a
-    mean over about the last 1000 steps; 0: the newest weights (AlphaZero: 0; KataGo averages)."""
+    """Decay, 0..1, of a moving average of the weights, which is published in place of the newest ones: 0.999
+    averages about the last 1000 steps; 0: the newest weights (AlphaZero: 0; KataGo averages)."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Numbers of the forward and backward pass; weights, sums and losses are float32 in any case. auto takes
-    bfloat16 where the device has instructions for it, which halves the time of a step (AlphaZero's TPUs: the
-    same)."""
+    """Number format of the forward and backward pass; weights, sums and losses are always float32. auto takes
+    bfloat16 where the device has instructions for it, which halves the time of a step (as on AlphaZero's
+    TPUs)."""
 
     def filled_in(self) -> OptimizerSettings:
         """The same with the values of its `kind` where none is set."""
@@ -65,26 +65,25 @@ class LossSettings:
     """Weight of the value loss; that of the policy loss is 1 (AlphaZero: 1; 2 cost one chess run 231 Elo)."""
     value_q_share: float = 0.0
     """Share, 0..1, of the search's root value in the value target, the rest being the outcome
-    (AlphaZero: 0; others report: 0.2 makes no difference, 0.5 costs 25 Elo in Go, a little helps when games
-    are few)."""
+    (AlphaZero: 0; others report that 0.2 makes no difference, that 0.5 costs 25 Elo in Go, and that a little
+    helps when games are few)."""
     win_discount: float = 1.0
     """Above 0, up to 1: the value target of a position k plies before the end of a won (lost) game is a win
-    (loss) with probability win_discount ^ k, else a draw, so that value tells near wins from far ones and
-    the search plays on to the end (AlphaZero: 1, all wins alike; 0.995 halves a win in 138 plies)."""
+    (loss) with probability win_discount ^ k, else a draw. The value then tells near wins from far ones, and
+    the search finishes its games (AlphaZero: 1, all wins alike; 0.995 halves a win in 138 plies)."""
     capped_value_weight: float = 1.0
     """Weight in the value loss of positions whose game reached the length limit and was scored as a draw
-    (AlphaZero: 1; 0.25 keeps many such games from teaching that everything is drawn)."""
+    (AlphaZero: 1; with 0.25, many such games do not teach that everything is a draw)."""
     moves_left_weight: float = 0.0
-    """Weight of an auxiliary loss: the plies left in the game (Huber, on plies / 20), predicted by a head
-    that only teaches the network and is dropped in play; 0: no such head (AlphaZero: none; lc0: yes). Try
-    0.1."""
+    """Weight of an auxiliary loss: a head that predicts the plies left in the game (Huber loss on plies /
+    20). The head serves training only. 0: no such head (AlphaZero: none; lc0: yes). Try 0.1."""
     soft_policy_weight: float = 0.0
-    """Weight of an auxiliary loss: a second policy, trained on the visits ^ (1 / 4), whose head is dropped
-    in play. It teaches the network to tell unlikely moves apart; 0: no such head (AlphaZero: none; KataGo:
-    8)."""
+    """Weight of an auxiliary loss: a second policy head, trained on visits ^ (1 / 4), which teaches the
+    network to tell unlikely moves apart. The head serves training only. 0: no such head (AlphaZero: none;
+    KataGo: 8)."""
     policy_loss: Literal["legal", "all"] = "legal"
-    """Softmax of the policy loss over the legal moves, as the search takes it (lc0), or over all actions
-    (AlphaZero's published pseudocode)."""
+    """Whether the softmax of the policy loss is over the legal moves, as in the search (lc0), or over all
+    actions (AlphaZero's published pseudocode)."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +102,11 @@ class WindowSettings:
     """Part of the window, 0..1, that all keys together leave to azserver's own workers while these play; 0:
     none (AlphaZero: all games are its own)."""
     growth: bool = False
-    """Draw from fewer, newer positions at the beginning of a run: of N positions that ever came in, from
-    the newest c (1 + 0.4 ((N / c) ^ 0.75 - 1) / 0.75) that fit in the window, c being `growth_min`
-    (KataGo: yes, arXiv 1902.10565; AlphaZero: no)."""
+    """Begin with a small window that grows: once N positions have come in, draw from the newest
+    c (1 + 0.4 ((N / c) ^ 0.75 - 1) / 0.75) of them, at most `positions`, where c is `growth_min` (KataGo:
+    yes, arXiv 1902.10565; AlphaZero: no)."""
     growth_min: int = 20_000
-    """c of `growth`, positions: up to here all are drawn from (KataGo: 250,000)."""
+    """c of `growth`, in positions: the first c positions are all drawn from (KataGo: 250,000)."""
 
 
 @dataclass(frozen=True)
@@ -115,23 +114,24 @@ class SampleSettings:
     """Which positions are trained on, and how often."""
 
     per_position: float = 2.0
-    """Times a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4; KataGo: 4 or less).
-    Plies without a full search and held-out games do not count. 4 learns most where games are short, and
-    memorises the first games of chess (docs/decisions/0018). A change applies to games that come later."""
+    """How often a position is trained on, on average (AlphaZero: 0.5-0.7; AlphaGo Zero: 1.4; KataGo: 4 or
+    less). Plies without a full search and held-out games do not count. With 4, games of few plies are
+    learned fastest, but in chess the network memorises the first games (docs/decisions/0018). A change
+    applies to games that come later."""
     surprise_share: float = 0.0
-    """Share of the samples, 0..1, that are drawn within their game in proportion to KL(pi || P), which says
-    how far the search disagreed with the network (KataGo: 0.5; AlphaZero: 0, all positions alike)."""
+    """Share of the samples, 0..1, that are drawn within their game in proportion to KL(pi || P), that is,
+    to how far the search disagreed with the network (KataGo: 0.5; AlphaZero: 0, all positions alike)."""
     symmetric: Literal["auto", "on", "off"] = "auto"
     """Train on samples through random symmetries of the board. auto: where the game has any, such as
     tic-tac-toe and Go (8) and Connect Four (2), but not chess (AlphaZero: no; AlphaGo Zero: 8 of Go)."""
     held_out: float = 0.02
     """Share of the games, 0..0.5, that are never trained on: at each publishing the loss on 1024 of their
     newest 8192 positions shows whether the network memorises its window; 0 trains on all
-    (AlphaZero: 0). Which games they are is decided by a hash of the uid, the same after a restart."""
+    (AlphaZero: 0). A hash of a game's uid decides, so the choice is the same after a restart."""
     stale_versions: int = 1000
-    """A game is stored but not trained on when its newest weights are more than this many versions behind the
-    newest in the store, such as a game that comes out of a spool after days. 0: train on all (AlphaZero: no
-    such games). 1000 versions are 100,000 steps or 8 hours by default."""
+    """A game is stored but not trained on if its newest weights are more than this many versions behind the
+    newest in the store, for instance after days in a spool. 0: train on all games (AlphaZero: no such
+    games). By default 1000 versions are at most 100,000 steps or 8 hours."""
 
 
 @dataclass(frozen=True)
@@ -147,9 +147,9 @@ class PublishingSettings:
     keep_checkpoints: int = 3
     """How many checkpoints are kept; the oldest are deleted."""
     known_positions: int = 100
-    """Where a game is solved (tic-tac-toe, Connect Four, small boards of dots-and-boxes and Go): positions of
-    each group in which the new network's policy is counted right or wrong, which takes milliseconds and
-    changes nothing; 0: none (AlphaZero: none)."""
+    """In games with known results (tic-tac-toe, Connect Four, small boards of dots-and-boxes and Go): on how
+    many positions of each group the policy of new weights is checked. It takes milliseconds and is only a
+    figure; training does not see it. 0: none (AlphaZero: none)."""
 
 
 @dataclass(frozen=True)
@@ -174,25 +174,25 @@ class TrainerConfig:
     server_key: str = ""
     """The server's public key, where it asks for keys: azserver prints it at its start."""
     key: Path | None = None
-    """File of this trainer's key (azclient keygen --trainer); None: ~/.config/azselfplay/trainer.key."""
+    """File of this trainer's key (azclient keygen --trainer); not given: ~/.config/azselfplay/trainer.key."""
     run: str = ""
     """Name of the run folder; empty: the server's name for the run."""
     runs: str = "runs"
     """Folder of all run folders."""
     net: str = ""
     """A new network: a preset such as tiny, small, medium, alphazero, or sizes such as 4x64 (blocks x
-    channels), 6x96se (with squeeze-excitation), docs/networks.md has all; empty: the server's. A run that
-    has a checkpoint goes on with its own."""
+    channels), 6x96se (with squeeze-excitation), docs/networks.md has all; empty: as the server's. A run with
+    a checkpoint keeps its own."""
     weights: str = ""
-    """What a run without a checkpoint begins with: a weights file or a run; the word server, to go on from
-    the weights that the server plays with and a new optimizer; or the word new, for a new network even if it
-    replaces trained weights of the server, which is refused otherwise."""
+    """What a run without a checkpoint begins with: a weights file; the newest network of another run;
+    `server`, the weights that the server plays with; or `new`, an untrained network, even if it replaces
+    trained weights of the server, which is refused otherwise."""
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     cpu_threads: int = 0
-    """Threads of torch; 0: half of the machine's cores."""
+    """CPU threads of torch; 0: half of the machine's cores."""
     seed: int = 0
-    """Seed of a new network and of the draws from the window."""
+    """Seed of a new network and of the positions drawn from the window."""
     metrics_port: int = 0
     """Port of /metrics for Prometheus, /livez and /readyz (docs/metrics.md); 0: none."""
     metrics_listen: str = "127.0.0.1"

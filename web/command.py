@@ -34,7 +34,7 @@ NICE = 5
 
 @dataclass(frozen=True)
 class WebConfig:
-    """Pages on the runs of a folder: live figures, curves, games, and playing against any network.
+    """Web pages about the runs of a folder: live figures, curves, games, and play against any network.
 
     They are for this machine only unless --listen says otherwise. Nothing is loaded from the internet, and
     nothing in the folder is changed.
@@ -43,9 +43,9 @@ class WebConfig:
     runs: Positional[Path] = RUNS
     """Folder of all runs, or one run: its folder, or its name in runs/."""
     port: int = 8000
-    """Of the pages; 0: any that is free."""
+    """Port of the pages; 0: any that is free."""
     listen: str = "127.0.0.1"
-    """Address to listen on. 0.0.0.0 shows the pages to everybody who reaches this machine, without a
+    """Address to listen on. 0.0.0.0 shows the pages to everybody who can reach this machine: there is no
     password."""
     threads: int = 1
     """CPU threads of each network that plays or is asked."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from runtime.exits import Exit, Fatal
 from runtime.whole_folders import is_unfinished
 
+Identity = Literal["auto", "keep", "new"]
+"""Of a restored run: see `azplay restore --help`."""
 FILE = "backup.json"
 FORMAT = 1
 

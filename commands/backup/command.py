@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from tyro.conf import Positional
 
-from commands.backup.restoring import Identity
+from commands.backup.about import Identity
 from runtime.config import load
 from runtime.exits import Exit
 from runtime.finding import RUNS, run_named
@@ -31,7 +31,7 @@ RESTORE_EXAMPLES = (
 
 @dataclass(frozen=True)
 class BackupConfig:
-    """A copy of a run, also while it goes on. Where server and trainer have a machine each, copy on both."""
+    """Copies a run, also while it goes on. Where server and trainer have a machine each, copy on both."""
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
@@ -43,7 +43,8 @@ class BackupConfig:
 
 @dataclass(frozen=True)
 class RestoreConfig:
-    """A run from a backup, if each of its files has its hash and each of its games follows the rules."""
+    """Restores a run from a backup, if each of its files has its hash and each of its games follows the
+    rules."""
 
     backup: Positional[Path]
     """A folder that `azplay backup` has made."""
@@ -52,13 +53,13 @@ class RestoreConfig:
     runs: Path = RUNS
     """Folder of all runs."""
     identity: Identity = "auto"
-    """keep: it is the run that was backed up, and games that wait for that are sent to it. new: it is a run
-    of its own, beside the other one. auto: keep, but refuse if the other one is still in the same folder."""
+    """keep: it is the same run, and players hand in the games that wait for it. new: it is another run,
+    beside the old one. auto: keep, but refuse if the old one is still in the same folder."""
     train_for: str = ""
-    """HOST or HOST:PORT of an azserver: become its trainer, with the settings in the backup, once the run is
-    restored. For a trainer whose machine is gone. Empty: only restore."""
+    """HOST or HOST:PORT of an azserver: after restoring, train for it with the settings in the backup, in
+    place of a trainer whose machine is lost. Empty: only restore."""
     hashes_only: bool = False
-    """Compare the hashes of the files only, and do not replay every game under the rules."""
+    """Only compare the hashes of the files; do not replay every game under the rules."""
 
 
 def backup() -> int:

@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Literal
 
 from client.spool_folders import run_folder
-from commands.backup.about import FILE, About, read_about
+from commands.backup.about import FILE, About, Identity, read_about
 from games import get_game
 from report.games.checking import fault_of
 from runtime.exits import Exit, Fatal
@@ -19,7 +18,6 @@ from runtime.whole_folders import SUMS, copy_file, filled, hash_file, read_sums,
 from store.copying import check_file
 from store.reader import Range, StoreReader
 
-Identity = Literal["auto", "keep", "new"]
 PROGRESS_EVERY = 10_000
 NAMED = 20
 """Bad games that are named one by one."""

@@ -75,11 +75,6 @@ class Needs:
     """Numbers of the GPUs that its settings name."""
 
 
-def compiled_code_folder() -> Path:
-    """Where `games.jit` keeps compiled code. Not asked there: its import fails where nothing can be kept."""
-    return Path(os.environ.get("AZ_JIT_CACHE") or Path.home() / ".cache" / "azselfplay" / "jit")
-
-
 def look_at(folder: Path, cache: Path) -> Machine:
     """Gather the facts. Writes a file into each folder, and removes it."""
     gpus, gpu_error = _gpus()

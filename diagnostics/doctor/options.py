@@ -10,6 +10,6 @@ class DoctorOptions:
     """How a doctor checks, beside the settings of what it checks."""
 
     seconds: float = 2.0
-    """Seconds of measuring evaluations through a running azserver, as one more player; 0: none."""
+    """Seconds for measuring evaluations through a running azserver, as one more player; 0: not measured."""
     json: bool = False
     """Print JSON, for scripts."""

@@ -32,12 +32,13 @@ class AnalyseConfig:
     """Positions in, evaluations out, one JSON object a line; docs/analysis.md has all fields."""
 
     game: str = ""
-    """The game; `--help` lists the names. Empty: the network's game (without a network: chess)."""
+    """The game; the names are at the top of `--help`. Empty: the network's game (without a network:
+    chess)."""
     network: Positional[str] = ""
     """A run, by its folder or its name in --runs (its newest network is taken), or a weights file. Without
     it, an untrained network."""
     weights: Path | None = None
-    """The same, as a flag."""
+    """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
     """Folder of all runs."""
     simulations: int = 800
@@ -48,9 +49,10 @@ class AnalyseConfig:
     device: str = "cpu"
     """cpu, cuda or cuda:N."""
     in_flight: int = 0
-    """Positions analysed at once; 0 keeps the batches of the device full (3 times its best batch)."""
+    """Positions analysed at once; 0: as many as keep the device's batches full (3 times its best batch
+    size)."""
     threads: int = 0
-    """CPU threads of the network; 0: one a core."""
+    """CPU threads of the network; 0: one per core."""
     net: str = "tiny"
     """The untrained network: tiny, small, medium, alphazero, or sizes such as 6x96se."""
     seed: int = 0

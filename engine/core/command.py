@@ -28,7 +28,7 @@ class EngineConfig:
     """A run, by its folder or its name in --runs (its newest network is taken), or a weights file. Without
     it, an untrained network plays, which only knows the rules."""
     weights: Path | None = None
-    """The same, as a flag."""
+    """The network, as a flag instead of NETWORK."""
     runs: Path = RUNS
     """Folder of all runs."""
     device: Literal["cpu", "cuda"] = "cpu"
@@ -38,7 +38,7 @@ class EngineConfig:
     hash: int = 256
     """MiB of the search tree (option Hash)."""
     leaves: int = 0
-    """Most positions evaluated together; 0: what suits the device (option MinibatchSize)."""
+    """Most positions evaluated in one batch; 0: as many as suit the device (option MinibatchSize)."""
     search: str = "puct"
     """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1 (option Search). gumbel
     makes 800 simulations per move unless --nodes or the GUI says how many."""

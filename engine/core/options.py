@@ -17,7 +17,7 @@ class Setup:
     """File; empty: an untrained network."""
     backend: str = "cpu"
     threads: int = 0
-    """CPU threads of the network; 0: one a core."""
+    """CPU threads of the network; 0: one per core."""
     hash_mib: int = 256
     """Memory of the tree."""
     leaves: int = 0

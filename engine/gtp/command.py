@@ -10,8 +10,8 @@ from runtime.exits import Exit, Fatal
 
 EXAMPLES = (
     "azplay gtp go_9x9-small",
-    "azplay gtp --weights FILE --nodes 800 --resign-percent 2   (800 simulations a move; gives up when lost)",
-    "azplay gtp --game go_9x9                         (an untrained network, to try the GUI)",
+    "azplay gtp --weights FILE --nodes 800 --resign-percent 2   # 800 simulations; resigns when lost",
+    "azplay gtp --game go_9x9                                   # an untrained network, to try the GUI",
 )
 
 

@@ -11,8 +11,8 @@ from runtime.exits import Exit, Fatal
 
 EXAMPLES = (
     "azplay play connect_four-tiny",
-    "azplay play chess-tiny --side second --nodes 800     (the network begins, 800 simulations a move)",
-    "azplay play --game tic_tac_toe                       (an untrained network, to try the commands)",
+    "azplay play chess-tiny --side second --nodes 800     # the network begins, 800 simulations per move",
+    "azplay play --game tic_tac_toe                       # an untrained network, to try the commands",
 )
 
 
@@ -27,7 +27,7 @@ class PlayConfig(EngineConfig):
     hash: int = 256
     """MiB of the search tree."""
     leaves: int = 0
-    """Most positions evaluated together; 0: what suits the device."""
+    """Most positions evaluated in one batch; 0: as many as suit the device."""
     search: str = "puct"
     """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1."""
     nodes: int = 200

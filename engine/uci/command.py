@@ -15,8 +15,8 @@ class UciConfig(EngineConfig):
 
 EXAMPLES = (
     "azplay uci chess-tiny",
-    "azplay uci --weights FILE --search gumbel --nodes 800   (sequential halving, 800 simulations a move)",
-    "azplay uci                                       (an untrained network, to try the GUI)",
+    "azplay uci --weights FILE --search gumbel --nodes 800   # sequential halving, 800 simulations per move",
+    "azplay uci                                              # an untrained network, to try the GUI",
 )
 GAME = "chess"
 

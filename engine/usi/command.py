@@ -10,8 +10,8 @@ from runtime.exits import Exit, Fatal
 
 EXAMPLES = (
     "azplay usi shogi-small",
-    "azplay usi --weights FILE --nodes 800 --resign-percent 2   (800 simulations a move; gives up when lost)",
-    "azplay usi                                       (an untrained network, to try the GUI)",
+    "azplay usi --weights FILE --nodes 800 --resign-percent 2   # 800 simulations; resigns when lost",
+    "azplay usi                                                 # an untrained network, to try the GUI",
 )
 
 

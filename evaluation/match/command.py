@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from games.spec import Game
 
 KINDS = (
-    "net:NETWORK@N   a run or a weights file, N simulations a move (default 800), the search of its run",
+    "net:NETWORK@N   a run or a weights file, N simulations per move (default 800), the search of its run",
     "net:NETWORK@N/S the same with another search S: puct, thompson, gumbel?gumbel_c_scale=0.1 ...",
     "policy:NETWORK  the network's policy alone: its first choice",
-    "untrained@N     a tiny network with random weights, N simulations a move, puct; untrained@N/S",
+    "untrained@N     a tiny network with random weights, N simulations per move, puct; or untrained@N/S",
     "random          any legal move",
     "greedy          wins at once, else takes material; in games without material, avoids losing at once",
     "alphabeta:N     N plies of alpha-beta with the game's heuristic",
-    "rollouts:N      Monte-Carlo tree search with N random playouts a move",
+    "rollouts:N      Monte-Carlo tree search with N random playouts per move",
     "solver          perfect play where the game is solved (docs/truth.md), a shallow search elsewhere",
     "tablebase       perfect play in endgames that have tables, from a file of such positions",
-    "blend:SPEC:P    plays P % of its moves as player SPEC, the others at random",
+    "blend:SPEC:P    plays P % of its moves as player SPEC does, the others at random",
     "uci:COMMAND?nodes=1000&movetime=MS&depth=D&timeout=S&Skill Level=3    any UCI engine (chess)",
     "usi:COMMAND?...  the same for USI engines (shogi)",
     "gtp:COMMAND?movetime=MS&timeout=S&level=1    any GTP engine (Go); level 1 is sent as a command",
@@ -47,12 +47,12 @@ class MatchConfig:
     """Settings of `azplay match`; A and B come before them."""
 
     game: str = ""
-    """The game; `--help` lists the names. Empty: that of A's or B's weights file, else chess."""
+    """The game; the names are at the top of `--help`. Empty: that of A's or B's network, else chess."""
     games: int = 100
     """Games at most, rounded up to whole pairs: each opening is played twice, colours swapped."""
     concurrent: int = 16
-    """Games at once. Networks batch over them (on a GPU use 64 or more). With a clock, no more than there
-    are cores."""
+    """Games at once; their positions share the network's batches (on a GPU use 64 or more). With a clock, no
+    more than there are cores."""
     openings: str = "auto"
     """auto (the game's well-known ones, then random), start, book, random:PLIES, or a file of FEN,
     EPD or moves."""
@@ -61,7 +61,7 @@ class MatchConfig:
     max_plies: int = 0
     """Length at which a game is a draw; 0 takes the game's (chess 512)."""
     clock: str = ""
-    """SECONDS+INCREMENT for each side, such as 10+0.1; empty: no clock. Only engines of other programs heed
+    """SECONDS+INCREMENT for each side, such as 10+0.1; empty: no clock. Only other programs' engines play by
     it, but any player that oversteps it loses."""
     sprt: str = ""
     """ELO0,ELO1, such as 0,10: stop as soon as one of the two is accepted at 5 % error."""
@@ -78,7 +78,7 @@ class MatchConfig:
     runs: Path = RUNS
     """Folder of all runs."""
     pgn: str = ""
-    """File for the games as PGN, where the game has it, in the order they end; overwritten."""
+    """File for the games as PGN, if the game has that format, in the order they end; overwritten."""
     moves: str = ""
     """File for the games as JSON lines (any game); overwritten."""
     json: bool = False

@@ -30,10 +30,10 @@ class RateConfig:
     games: int = 100
     """Games of each rated player, on average; 100 give intervals of about 75 Elo either way."""
     pairing_openings: int = 10
-    """Openings of a pairing before the next pairing is chosen; each is played from both sides."""
+    """Openings that a pairing plays before the next pairing is chosen; each is played from both sides."""
     search: str = ""
     """Of networks: puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in
-    the run's self-play. Never with noise. Each search of a network is a player of its own."""
+    the run's self-play, without noise. A network with another search counts as another player."""
     openings: str = "auto"
     """auto (built-in book, then random moves), book, random:PLIES or a file. The same for all games of a
     run's ratings, as are max_plies and seed."""
@@ -78,25 +78,25 @@ class LadderConfig(RateConfig):
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
     simulations: int = 100
-    """Simulations a move of each network (AlphaZero's Figure 1: 1 second a move)."""
+    """Simulations per move of each network (AlphaZero's Figure 1: 1 second per move)."""
     points: int = 12
-    """Networks of the run to rate: the first, the newest, an even spread between."""
+    """How many networks of the run to rate: the first, the newest, and others spread evenly between."""
     watch: bool = False
-    """Go on with new weights as they come, until Ctrl-C."""
+    """Keep rating new weights as they come, until Ctrl-C."""
     watch_seconds: float = 20.0
-    """Seconds between two looks into the folder of weights."""
+    """Seconds between two checks for new weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingConfig(RateConfig):
-    """Rates one network at 1, 2, 4 ... simulations a move against itself and fixed players. Results are kept
-    in scaling.json in the run (or beside the file), plots in plots/ there."""
+    """Rates one network at 1, 2, 4 ... simulations per move against itself and fixed players. The results are
+    kept in scaling.json, in the run's folder or beside the weights file; plots go to plots/ there."""
 
     network: Positional[str]
     """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
     simulations: int = 256
-    """Most simulations a move; rated at 1, 2, 4, ... and this. With 1 the network plays the first choice of
-    its policy."""
+    """Most simulations per move; the network is rated at 1, 2, 4, ... and this number. With 1 it plays the
+    first choice of its policy."""
 
 
 def ladder() -> int:

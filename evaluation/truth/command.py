@@ -28,8 +28,9 @@ MOST_SIMULATIONS = 20_000
 
 @dataclass(frozen=True)
 class TruthConfig:
-    """Errors of a network where the truth is known (all of tic-tac-toe, solved Connect Four positions, chess
-    endgames, ...), beside an untrained network with the same search and random moves."""
+    """Measures the errors of a network on positions whose result is known (all of tic-tac-toe, solved Connect
+    Four positions, chess endgames, ...), beside an untrained network with the same search and random
+    moves."""
 
     network: Positional[str]
     """A run, by its folder or its name in --runs (its newest network is taken), or a weights file."""
@@ -41,7 +42,7 @@ class TruthConfig:
     """puct, gumbel, thompson, or with settings such as gumbel?gumbel_c_scale=0.1; empty: as in the
     self-play of the run that the weights lie in, puct if they lie in none. Never with noise."""
     untrained: bool = True
-    """Measure an untrained network of the same shape too: search alone finds much."""
+    """Also measure an untrained network of the same shape, because search alone finds much."""
     limit: int = 0
     """Positions per group; 0: all."""
     seed: int = 1

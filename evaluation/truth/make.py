@@ -25,20 +25,20 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class KnownConfig:
-    """Makes the truth that networks are measured against (trees, labelled positions, tables of endgames), and
-    prints checks against published figures."""
+    """Makes the known results that networks are measured against (trees, labelled positions, endgame tables),
+    and prints checks against published figures."""
 
     game: Positional[str]
-    """A game, or `all`; `--help` lists the names."""
+    """A game, or `all`; the names are at the top of `--help`."""
     seed: int = 1
     """Seed of labelled positions. The same seed gives the same file."""
     per_phase: int = 300
-    """Labelled positions of each phase of a game."""
+    """Number of labelled positions for each phase of a game."""
     out: Path | None = None
     """File of labelled positions to write, JSON lines. Without it, those that come with the program are
     checked."""
     apart_from: Path | None = None
-    """A file of labelled positions. Neither they nor their mirror images are taken."""
+    """A file of labelled positions that are left out, with their mirror images."""
 
 
 class Checks:

@@ -30,15 +30,16 @@ PROGRESS_EVERY = 25
 
 @dataclass(frozen=True)
 class MistakesConfig:
-    """Mistakes in a run's own games where the truth is known (all of tic-tac-toe, Connect Four from ten
-    stones on, ...): moves that throw a result away, outcomes and values that are wrong."""
+    """Counts mistakes in a run's own games where the result is known (all of tic-tac-toe, Connect Four from
+    ten stones on, ...): moves that throw a result away, outcomes and values that are wrong."""
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
     runs: Path = RUNS
     """Folder of all runs."""
     games: int = 100
-    """How many of the newest games; 0: all. A hundred games of Connect Four take about two minutes."""
+    """How many of the newest games to check; 0: all. A hundred games of Connect Four take about two
+    minutes."""
     last: int = 0
     """Leave out games after this number (`azplay games RUN list`); 0: none."""
     json: Path | None = None

@@ -33,13 +33,13 @@ PROGRESS_EVERY = 1000
 
 @dataclass(frozen=True)
 class GamesConfig:
-    """The games a run has stored: list them, show one, export them, check them, count them."""
+    """Lists, shows, exports, checks or counts the games that a run has stored."""
 
     run: Positional[str]
     """Folder of a run, or its name in --runs."""
     action: Positional[Action]
-    """list: a line a game; show: moves, boards, values; export: PGN, or a similar format for games without
-    PGN; verify: check that every game is whole and ends as recorded; stats: results by weights version."""
+    """list: one line per game; show: moves, boards, values; export: as PGN or another format; verify: check
+    that every game is whole and ends as recorded; stats: results by weights version."""
     number: Positional[int] = 0
     """Which game to show, as `list` numbers them; 0 is the newest."""
     runs: Path = RUNS
@@ -47,15 +47,15 @@ class GamesConfig:
     first: int = 0
     """Leave out games before this number."""
     last: int = 0
-    """Leave out games after this number; 0: none."""
+    """Leave out games after this number; 0: no limit."""
     newest: int = 0
     """Only this many of the newest games; 0: all."""
     boards: int = 10
     """show: plies between two boards; 0: only the start and the end."""
     form: str = ""
-    """export: pgn, sgf, csa, kif or text, whichever the game has; empty: the first that it has."""
+    """export: pgn, sgf, csa, kif or text, as far as the game has them; empty: the first that it has."""
     out: Path | None = None
-    """export: file to write; default: standard output."""
+    """export: file to write. Not given: standard output."""
 
 
 def main() -> int:

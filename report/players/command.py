@@ -31,21 +31,21 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class PlayersConfig:
-    """Who plays for a run, and whose games are unlike the others'. Exit status 3 if there are such."""
+    """Lists who plays for a run, and whose games differ from the others'. Exit status 3 if anybody's do."""
 
     run: Positional[str]
     """Folder of a run, or its name in --runs; on the trainer's machine, which has the games."""
     runs: Path = RUNS
     """Folder of all runs."""
     newest: int = 20_000
-    """Newest games that are compared."""
+    """How many of the newest games are compared."""
     check: int = 0
     """Positions of these games to search again with the weights that played them, spread evenly over the
-    players; 10 of a player are the least that says anything. 0: none."""
+    players; fewer than 10 per player say nothing. 0: none."""
     server_folder: Path | None = None
     """--check: folder of the run on azserver's machine, with config.toml and weights/; default: the same."""
     seed: int = 0
-    """--check: of the choice of positions."""
+    """--check: seed of the choice of positions."""
     json: bool = False
     """Print JSON, for scripts."""
     quarantine: str = ""

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from live_run import LiveRun
 
-from commands.backup.about import About
+from commands.backup.about import About, Identity
 from commands.backup.making import make_backup
-from commands.backup.restoring import Identity, restore
+from commands.backup.restoring import restore
 from runtime import whole_folders
 from runtime.exits import Exit, Fatal
 from runtime.finding import newest_weights

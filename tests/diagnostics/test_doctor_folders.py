@@ -11,8 +11,9 @@ from small_disk import small_disk
 
 from client.doctor import SpoolFacts, look_at_spool, spool_findings
 from diagnostics.doctor.finding import Level
-from diagnostics.doctor.machine import compiled_code_folder, probe_folder
+from diagnostics.doctor.machine import probe_folder
 from runtime.runs import RunFolder
+from runtime.writable import compiled_code_folder
 from server.run_doctor import RunFacts, look_at_run, run_findings
 from server.weights import WeightsStore
 from store.sqlite import Store

@@ -154,6 +154,26 @@ def test_a_wrong_flag_exits_with_2_and_names_the_nearest(capsys: pytest.CaptureF
     assert "Traceback" not in printed
 
 
+@dataclass(frozen=True)
+class OneSetting:
+    """The setting of another command under test."""
+
+    spool: Path | None = None
+    """Folder for finished
+    games."""
+
+
+def test_a_help_text_is_broken_where_the_terminal_ends_and_not_where_the_source_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A setting that may be left out is shown as what may be given."""
+    with pytest.raises(SystemExit):
+        load(OneSetting, ["--help"], command="aztest", examples=("a", "b", "c"))
+    shown = capsys.readouterr().out
+    assert "Folder for finished games." in shown
+    assert "--spool PATH" in shown
+
+
 def test_help_begins_with_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
     """What people look for first; then every flag with its text."""
     with pytest.raises(SystemExit) as caught:
