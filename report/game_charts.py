@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from diagnostics.roots import RootSums
+from evaluation.rating.plots import SHORT_RUN
 from report.bins import Bin, Binned
 from report.drawing import Chart, areas, chart, curves, lines, over_bins
 from report.sampling import VALUE_BINS, Sample, Sampled
@@ -21,8 +22,6 @@ VERSIONS = "weights version"
 OUTCOME_COLOURS = ("#1f6fb2", "#b9b9b9", "#d9822b")
 SPANS = 30
 """Spans of time whose games are counted."""
-SHORT_RUN = 2.0
-"""Hours; the time axis of a shorter run is in minutes."""
 COMMON = 6
 """End reasons with a colour of their own."""
 FEWEST = 20
@@ -33,26 +32,26 @@ SEARCH_CHARTS = (
         "KL of the visits and the network's priors, mean over policy targets. Below 0.05 it adds nothing, "
         "and nothing is learned from it.",
         {"kl": "KL of visits and priors"},
-        "nats",
+        "KL divergence, nats",
     ),
     (
         "Sure of a move",
         "Share of the visits that the most visited move has; and how often that is not the network's first "
         "choice.",
         {"top_share": "share of the most visited move", "differs": "not the network's choice"},
-        "share",
+        "share of visits, of searches",
     ),
     (
         "Values before and after the search",
         "Mean distance of the network's own value of the root and that of the search.",
         {"value_shift": "|after - before|"},
-        "value",
+        "mean difference in value",
     ),
     (
         "Depth of the search",
         "Plies that simulations went down, in the mean, and the deepest of all.",
         {"mean_depth": "mean", "max_depth": "deepest"},
-        "plies",
+        "depth, plies",
     ),
 )
 """(title, how to read it, label of each of RootSums.means, unit)."""
@@ -81,7 +80,7 @@ def result_charts(bins: Sequence[Bin]) -> list[Chart]:
     def lengths(axis: Axes) -> None:
         percents = {"90th percentile": 90, "median": 50, "10th percentile": 10}
         found = {name: [one.percentile(percent) for one in bins] for name, percent in percents.items()}
-        over_bins(axis, labels, found, VERSIONS, "plies")
+        over_bins(axis, labels, found, VERSIONS, "plies per game")
 
     return [
         chart("Results", "In chess, draws that become ever more are the usual way to fail.", outcomes),
@@ -106,19 +105,19 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
             f"Different first {plies} (and 20) plies, as a share of the sampled games. Bins with few games "
             "look more varied.",
             by_bin(
-                "share",
+                "different openings, share of games",
                 {f"first {n} plies": [one.stretch.variety.unique(n) for one in found] for n in (plies, 20)},
             ),
         ),
         chart(
             "Policy targets",
             "Mean entropy of the visits (left to learn from: much if it is high; nothing new if near 0).",
-            by_bin("nats", {"entropy of visits": [mean["entropy"] or 0.0 for mean in means]}),
+            by_bin("entropy, nats", {"entropy of visits": [mean["entropy"] or 0.0 for mean in means]}),
         ),
         chart(
             "Moves with visits",
             "Root moves that the search tried, in the mean. Very few: it only follows the network.",
-            by_bin("moves", {"moves with visits": [mean["moves"] or 0.0 for mean in means]}),
+            by_bin("moves per search", {"moves with visits": [mean["moves"] or 0.0 for mean in means]}),
         ),
         *search_charts(labels, [sums.roots for sums in found]),
         chart(
@@ -126,7 +125,7 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
             "Root values beyond 0.99 either way, without the last 4 plies of each game; and how many of "
             "these named the wrong result.",
             by_bin(
-                "share",
+                "share of root values",
                 {
                     "sure": [one.stretch.saturated_share for one in found],
                     "of these wrong": [one.stretch.wrong_share for one in found],
@@ -137,7 +136,7 @@ def sample_charts(binned: Binned, sample: Sample) -> list[Chart]:
             "Age of weights in games",
             "In games, where the alert counts versions: finished between the first game of the weights and "
             "the one they play in, mean over plies.",
-            by_bin("games", {"age in games": [one.mean_age for one in found]}),
+            by_bin("age, games", {"age in games": [one.mean_age for one in found]}),
         ),
         chart(
             "Are root values right?",

@@ -33,7 +33,7 @@ def _of_steps(history: History) -> list[_Described]:
                 "entropy of targets": curve("trainer/policy_entropy"),
                 "on games held out": curve("trainer/held_out_policy_loss"),
             },
-            "nats",
+            "cross-entropy, nats",
         ),
         (
             "Value loss",
@@ -44,14 +44,19 @@ def _of_steps(history: History) -> list[_Described]:
                 "value loss": curve("trainer/value_loss"),
                 "on games held out": curve("trainer/held_out_value_loss"),
             },
-            "loss",
+            "cross-entropy, nats",
         ),
-        ("Gradient norm", "Before clipping.", {"gradient norm": curve("trainer/gradient_norm")}, "norm"),
+        (
+            "Gradient norm",
+            "Before clipping.",
+            {"gradient norm": curve("trainer/gradient_norm")},
+            "gradient norm",
+        ),
         (
             "Samples per position",
             "How often a position has been trained on, mean over all searched positions.",
             {"samples per position": curve("trainer/samples_per_position")},
-            "samples",
+            "samples per position",
         ),
         (
             "Replay window",
@@ -64,7 +69,7 @@ def _of_steps(history: History) -> list[_Described]:
             "Of all weights. If it keeps rising, each step changes less: use a larger "
             "--optimizer.weight-decay.",
             {"weight norm": curve("trainer/weight_norm")},
-            "norm",
+            "weight norm",
         ),
         (
             "Results in the window",
@@ -85,7 +90,7 @@ def _of_values(history: History) -> list[_Described]:
             "The network's values without a search. Chess: KQK is won for the side to move (near +1), KKQ is "
             "lost (near -1), the start is level.",
             {name.partition("/")[2]: curve(name) for name in history.names("probe_values")},
-            "value",
+            "value for the side to move",
         ),
         (
             "Errors in known positions",
@@ -102,6 +107,6 @@ def _of_values(history: History) -> list[_Described]:
                 "spread": curve("trainer/value_spread"),
                 "correlation with material": curve("trainer/value_material_r"),
             },
-            "value",
+            "standard deviation, correlation",
         ),
     ]

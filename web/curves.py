@@ -29,7 +29,7 @@ class Chart:
     """(label, name of the figure)"""
     percent: bool = False
     unit: str = ""
-    """Of the y axis."""
+    """What the y axis shows, in its unit."""
     least_span: float | None = None
     """Of the y axis, for values of any sign; None: they are never negative, and it begins at 0."""
     prefix: str = ""
@@ -46,13 +46,13 @@ CHARTS = (
             ("held-out games", "trainer/held_out_policy_loss"),
             ("entropy of the targets", "trainer/policy_entropy"),
         ),
-        unit="nats",
+        unit="cross-entropy, nats",
     ),
     Chart(
         "Value loss",
         "Cross-entropy with the result. Held-out games far above training: the network memorises.",
         (("training", "trainer/value_loss"), ("held-out games", "trainer/held_out_value_loss")),
-        unit="nats",
+        unit="cross-entropy, nats",
     ),
     Chart(
         "Results in the replay window",
@@ -63,41 +63,45 @@ CHARTS = (
             ("second", "window_outcomes/second"),
         ),
         percent=True,
+        unit="share of positions",
     ),
     Chart(
         "Length of games",
-        "10 % of the newest games have at most p10 plies, half at most p50, and 90 % at most p90.",
+        "Of the newest games, 10 % have at most p10 plies, half at most p50, and 90 % at most p90.",
         (("p10", "lengths/p10"), ("p50", "lengths/p50"), ("p90", "lengths/p90")),
-        unit="plies",
+        unit="plies per game",
     ),
     Chart(
         "What the search adds",
-        "KL divergence of the search's policy from the network's, nats. Near 0 it teaches nothing new.",
+        "How much the search's policy differs from the network's. Near 0 it teaches nothing new.",
         (("KL", "search/kl"),),
-        unit="nats",
+        unit="KL divergence, nats",
     ),
     Chart(
         "Another move than the network's",
         "Share of the searches whose most visited move is not the network's first choice.",
         (("share", "search/differs"),),
         percent=True,
+        unit="share of searches",
     ),
     Chart(
         "Games an hour",
         "Since the trainer started.",
         (("games an hour", "trainer/games_per_h"),),
-        unit="games/h",
+        unit="games per hour",
     ),
     Chart(
         "Value of the start position",
         "What the network says of the usual start, for the first player, -1 to 1.",
         (("value", "probe_values/start"),),
+        unit="value",
         least_span=0.5,
     ),
     Chart(
         "Values of known positions",
         "What the network says of positions whose value is known, for the side to move, -1 to 1.",
         (),
+        unit="value",
         least_span=0.5,
         prefix=PROBES,
     ),
@@ -107,6 +111,7 @@ CHARTS = (
         "positions in which some move does.",
         (),
         percent=True,
+        unit="share of positions",
         prefix=KNOWN_ERRORS,
     ),
 )

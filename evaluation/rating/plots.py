@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ELO = "Elo (random = 0)"
 BLUE, GREY = "#1f6fb2", "#666666"
+SHORT_RUN = 2.0
+"""Hours; the time axis of a shorter run is in minutes."""
 
 
 def new_figure(
@@ -62,13 +64,13 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def draw_ladder(folder: Path, title: str, networks: Sequence[Rated], anchors: Sequence[Rated]) -> list[Path]:
-    """Elo over training steps, self-play games and hours, side by side."""
+    """Elo over training steps, self-play games and time, side by side."""
     figure, panels = new_figure(1, 3, (15, 5.2), share_y=True)
     figure.suptitle(title)
     axes: list[tuple[str, list[float | None]]] = [
         ("training steps", [one.entrant.step for one in networks]),
         ("self-play games", [one.entrant.games_before for one in networks]),
-        ("hours since the run was made", [one.entrant.hours for one in networks]),
+        time_axis([one.entrant.hours for one in networks]),
     ]
     for axis, (label, values) in zip(panels[0], axes, strict=True):
         known = [(x, one) for x, one in zip(values, networks, strict=True) if x is not None]
@@ -78,6 +80,13 @@ def draw_ladder(folder: Path, title: str, networks: Sequence[Rated], anchors: Se
     panels[0][0].set_ylabel(ELO)
     panels[0][0].legend(loc="best", fontsize=9)
     return save(figure, folder, "ladder")
+
+
+def time_axis(hours: list[float | None]) -> tuple[str, list[float | None]]:
+    """(label, values) of an axis of times since the run was made: minutes if the run is short."""
+    longest = max((one or 0.0 for one in hours), default=0.0)
+    scale, unit = (60, "minutes") if longest < SHORT_RUN else (1, "hours")
+    return f"{unit} since the run was made", [None if one is None else scale * one for one in hours]
 
 
 def draw_scaling(

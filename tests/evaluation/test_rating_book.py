@@ -12,7 +12,7 @@ import pytest
 from evaluation.match.elo import score_of_elo
 from evaluation.rating.book import Book, Entrant, Rated
 from evaluation.rating.bradley_terry import Rating, Score
-from evaluation.rating.plots import in_sight
+from evaluation.rating.plots import in_sight, time_axis
 from evaluation.rating.points import Point, thinned
 from evaluation.rating.tournament import Goal, chain_of, games_of, play_on
 from runtime.exits import Exit, Fatal
@@ -140,3 +140,9 @@ def test_thinning_prefers_networks_that_have_games_already() -> None:
     rated = {"30", "70"}
     kept = [point.step for point in thinned(points(list(range(0, 110, 10))), 4, rated)]
     assert kept == [0, 30, 70, 100]
+
+
+def test_a_ladder_of_a_short_run_has_minutes_on_its_axis() -> None:
+    label = "{} since the run was made".format
+    assert time_axis([0.0, None, 0.5]) == (label("minutes"), [0.0, None, 30.0])
+    assert time_axis([0.0, 2.5]) == (label("hours"), [0.0, 2.5])

@@ -14,6 +14,7 @@ from report_runs import STEPS, figures
 from web_runs import pages, run_with_games
 
 from runtime.runs import RunFolder
+from web.curves import CHARTS
 
 CHROMIUM = Path("/usr/bin/chromium")
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -259,6 +260,35 @@ def test_what_is_measured_once_a_publication_has_one_dot_for_each(page: sync_api
     """The errors did not change, yet the second measurement shows, for the held-out loss is new."""
     page.goto(site + "/compare")
     assert page.evaluate(DOTS) == [[5, 4, 4, 3, 2], [None, 0, None, 0, None], [None, 0.9, None, 0.8, None]]
+
+
+TIME_AXIS = """async (lengths) => {
+  const { Curves } = await import("/assets/curves.js");
+  const charts = [{ title: "t", curves: [["loss", "loss"]] }];
+  const columns = (length) => ({ "trainer/step": [1, 2], time: [1000, 1000 + length], loss: [5, 4] });
+  const run = (length) => ({ charts, columns: columns(length) });
+  const curves = new Curves(lengths.map((length, at) => [`run ${at}`, run(length)]));
+  curves.axis = "time";
+  curves.draw();
+  const chart = curves.charts.get("t");
+  return [chart.xLabel, ...chart.series.map((one) => one.xs[1])];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "axis"),
+    [([300], ["minutes", 5]), ([7200], ["hours", 2]), ([300, 7200], ["hours", 1 / 12, 2])],
+)
+def test_short_runs_have_minutes_on_their_time_axis(
+    page: sync_api.Page, site: str, seconds: list[int], axis: list[object]
+) -> None:
+    """Two runs over each other have the same unit: that of the longer one."""
+    page.goto(site + "/compare")
+    assert page.evaluate(TIME_AXIS, seconds) == pytest.approx(axis)
+
+
+def test_every_chart_says_what_its_y_axis_shows() -> None:
+    assert all(chart.unit for chart in CHARTS)
 
 
 def test_two_runs_differ_by_colour_and_figures_by_dashes(page: sync_api.Page, site: str) -> None:

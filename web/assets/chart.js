@@ -48,7 +48,7 @@ export class Chart {
     this.series = [];
     this.zoom = null;
     this.cursor = null;
-    this.svg = svgEl("svg", { class: "plot", height: HEIGHT, tabindex: 0, role: "img" });
+    this.svg = svgEl("svg", { class: "plot", height: HEIGHT, tabindex: 0, role: "img", "aria-label": title });
     this.legend = el("ul", { class: "legend" });
     this.title = title;
     const button = (text, label, act) => el("button", { type: "button", "aria-label": `${title}: ${label}`, onclick: act }, text);

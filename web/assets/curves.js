@@ -3,7 +3,8 @@
 import { el, choice } from "./core.js";
 import { Chart } from "./chart.js";
 
-const AXES = [["trainer/step", "training step"], ["trainer/games", "games"], ["time", "hours"]];
+const AXES = [["trainer/step", "training step"], ["trainer/games", "games"], ["time", "time"]];
+const SHORT_RUN = 2 * 3600; // seconds; the time axis of shorter runs is in minutes
 const MEASURED = /^(trainer\/held_out_|probe_values\/|known_errors\/)/; // once a publication; the rows between repeat it
 
 /** Whether each row has a new measurement. They are made together, so one that is new means that all are. */
@@ -12,11 +13,18 @@ function measuredIn(columns) {
   return columns.time.map((_, at) => measured.some((values) => values[at] !== null && values[at] !== values[at - 1]));
 }
 
+/** Minutes if all these runs are short, else hours. */
+function timeUnitOf(runs) {
+  const longest = Math.max(0, ...runs.map(([, { columns: { time } }]) => (time.length ? time[time.length - 1] - time[0] : 0)));
+  return longest < SHORT_RUN ? { seconds: 60, label: "minutes" } : { seconds: 3600, label: "hours" };
+}
+
 /** Charts of one run, or of several over each other. */
 export class Curves {
   constructor(runs) {
     this.runs = runs; // [name, {charts, columns}]
     this.axis = AXES[0][0];
+    this.timeUnit = { seconds: 3600, label: "hours" };
     this.charts = new Map();
     this.grid = el("div", { class: "grid" });
     const { field } = choice("Curves over", AXES, this.axis, (axis) => {
@@ -47,6 +55,7 @@ export class Curves {
   }
 
   draw() {
+    this.timeUnit = timeUnitOf(this.runs);
     const known = new Map();
     for (const [, { charts }] of this.runs) {
       for (const chart of charts) {
@@ -63,8 +72,12 @@ export class Curves {
         this.charts.set(about.title, chart);
         this.grid.append(chart.element);
       }
-      this.charts.get(about.title).set(series, AXES.find(([name]) => name === this.axis)[1]);
+      this.charts.get(about.title).set(series, this.axisLabel);
     }
+  }
+
+  get axisLabel() {
+    return this.axis === "time" ? this.timeUnit.label : AXES.find(([name]) => name === this.axis)[1];
   }
 
   series(run, { columns }, about, index) {
@@ -83,6 +96,6 @@ export class Curves {
   places(columns) {
     if (this.axis !== "time") return columns[this.axis];
     const began = columns.time[0];
-    return columns.time.map((time) => (time - began) / 3600);
+    return columns.time.map((time) => (time - began) / this.timeUnit.seconds);
   }
 }

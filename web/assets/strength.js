@@ -1,6 +1,6 @@
 // How strong a run's networks are over training.
 
-import { api, ask, count, el, main, percent, table, trying } from "./core.js";
+import { api, ask, count, duration, el, main, percent, table, trying } from "./core.js";
 import { Chart } from "./chart.js";
 
 const { run } = main.dataset;
@@ -19,9 +19,9 @@ function elo(found) {
   chart.set(grouped(found.ladder, (row) => row.search).map(([label, rows], at) => ({
     label, xs: rows.map((row) => row.step), ys: rows.map((row) => row.elo), margins: rows.map((row) => row.margin), colour: at % 8, dash: at,
   })), "training step");
-  const rows = found.ladder.map((row) => [row.label, row.search, count(row.step), count(row.games), row.hours === null ? "–" : row.hours.toFixed(2), `${count(row.elo)} ± ${count(row.margin)}`]);
+  const rows = found.ladder.map((row) => [row.label, row.search, count(row.step), count(row.games), duration(row.hours === null ? null : 3600 * row.hours), `${count(row.elo)} ± ${count(row.margin)}`]);
   const others = found.fixed.map((row) => [row.label, count(row.elo)]);
-  return [chart.element, table("Rated networks", [["Network"], ["Search"], ["Step", true], ["Games before", true], ["Hours", true], ["Elo", true]], rows),
+  return [chart.element, table("Rated networks", [["Network"], ["Search"], ["Step", true], ["Games before", true], ["Time", true], ["Elo", true]], rows),
     el("h3", {}, "On the same scale"), table("Players that never change", [["Player"], ["Elo", true]], others)];
 }
 
@@ -29,7 +29,7 @@ function elo(found) {
 function ownErrors({ own_errors: { steps, groups } }) {
   const names = Object.keys(groups);
   if (!names.length) return [];
-  const chart = new Chart({ title: "Errors, raw policy, by the run itself", caption: "Share of the positions in which some move throws the result away, and the network's likeliest move does.", percent: true });
+  const chart = new Chart({ title: "Errors, raw policy, by the run itself", unit: "share of positions", caption: "Share of the positions in which some move throws the result away, and the network's likeliest move does.", percent: true });
   chart.set(names.map((label, at) => ({ label, xs: steps, ys: groups[label], colour: at % 8, dash: at })), "training step");
   return [chart.element];
 }
@@ -41,7 +41,7 @@ function howToMeasure(found) {
 
 function errors(found) {
   const charts = grouped(found.errors, (row) => row.search).map(([search, rows]) => {
-    const chart = new Chart({ title: `Errors, ${search}`, caption: "Share of the known positions in which the chosen move throws the result away.", percent: true });
+    const chart = new Chart({ title: `Errors, ${search}`, unit: "share of positions", caption: "Share of the known positions in which the chosen move throws the result away.", percent: true });
     chart.set(grouped(rows, (row) => row.group).map(([label, some], at) => ({
       label, xs: some.map((row) => row.step), ys: some.map((row) => row.errors), colour: at % 8, dash: at,
     })), "training step");
