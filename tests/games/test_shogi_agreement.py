@@ -10,7 +10,7 @@ from shogi_agreement import STARTS, compare_games
 from games.game_history import GameHistory
 from games.shogi import GAME
 
-GAMES = 400
+GAMES = 200
 MET = ("mate", "repetition", "drops", "promotions", "declarations", "second: perpetual_check_given")
 
 
