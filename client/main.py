@@ -84,7 +84,9 @@ class Supervisor:
             self._failed = Fatal(words, Exit(code) if code in set(Exit) else Exit.INTERNAL)
             self._stop.request()
             return
-        log.info("starting %d workers, evaluated by %s", len(self._plan.workers), self._plan.device_text)
+        count = len(self._plan.workers)
+        workers = "1 worker" if count == 1 else f"{count} workers"
+        log.info("starting %s, evaluated by %s", workers, self._plan.device_text)
         for index, argv in enumerate(self._plan.workers):
             self._children.add(
                 f"client-{index}",

@@ -18,7 +18,7 @@ from runtime.runs import RunFolder
 
 SHOWN = (
     ("play", "play against it"),
-    ("web", "curves, games and a board in the browser, at http://127.0.0.1:8000"),
+    ("web", "see curves and games, and play, in the browser at http://127.0.0.1:8000"),
     ("report", "one page on the run, with alerts"),
 )
 """Commands of azplay that take a run, and what they are for, the best first."""
@@ -31,10 +31,10 @@ def beginning(settings: RunConfig, folder: RunFolder, port: int) -> list[str]:
     exists = folder.about.exists()
     look = next(name for name, _ in SHOWN if name in ("web", "report") and _is_usable(name))
     return [
-        f"{'Goes on with' if exists else 'Begins'} the run {folder.name}: {settings.game}, "
+        f"{'Continuing' if exists else 'Beginning'} the run {folder.name}: {settings.game}, "
         f"network {settings.net}, port {port}.",
         f"Folder: {folder.path}   logs: {folder.logs}",
-        f"To look at it in another terminal: {azplay()} {look} {_run(settings, folder)}",
+        f"To watch it, in another terminal: {azplay()} {look} {_run(settings, folder)}",
         _what_comes(folder),
         _ending(settings),
     ]
@@ -46,14 +46,14 @@ def _what_comes(folder: RunFolder) -> str:
     if step:
         return f"Next: games begin again, and training goes on from step {step:,}."
     return (
-        "Next: the search is compiled for this game if it has to be, games begin, and training begins when "
+        "Next: the search is compiled for this game if necessary, games begin, and training begins when "
         "there are enough of them."
     )
 
 
 def _ending(settings: RunConfig) -> str:
     when = f"It ends by itself after {_minutes(settings)}; " if settings.minutes else ""
-    return f"{when}Ctrl-C ends it cleanly, and the same command goes on with it."
+    return f"{when}Ctrl-C ends it cleanly, and the same command continues it."
 
 
 def _minutes(settings: RunConfig) -> str:
@@ -64,7 +64,7 @@ def ending(settings: RunConfig, folder: RunFolder, figures: Mapping[str, Any]) -
     """What was finished, where it is, and what to do with it now. `figures`: the last ones, {} for none."""
     run, trainer = _run(settings, folder), figures.get("trainer") or {}
     rows = [(f"{azplay()} {name} {run}", why) for name, why in SHOWN if _is_usable(name)][:LOOKS]
-    rows.append((_again(), "go on with it"))
+    rows.append((_again(), "continue it"))
     too_short = []
     if not trainer.get("step"):
         too_short = [_too_short(settings, figures)]

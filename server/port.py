@@ -207,7 +207,7 @@ class Port:
             self.send(peer, Pong(self._version()))
         elif tag == _BYE:
             self.sessions.leave(peer)
-            self._ended(session, "on purpose", "left")
+            self._ended(session, "", "left")
         elif (refusal := self._objection(session, tag)) is not None:
             self._misfit(peer, session, refusal[1], _request_in(header), refusal[0])
         else:
@@ -299,11 +299,11 @@ class Port:
         )
 
     def _ended(self, session: Session, reason: str, end: str) -> None:
-        """`reason`: for people. `end`: one of `server.figures.ENDS`."""
+        """`reason`: for people, "" if it left on purpose. `end`: one of `server.figures.ENDS`."""
         now = self._clock()
         self._figures.disconnects[end] += 1
         who = _who(session.hello, session.owner)
-        self._say.info(now, "%s has left the %s port: %s", who, self._name, reason)
+        self._say.info(now, "%s has left the %s port%s", who, self._name, reason and f": {reason}")
         if self.sessions.get(session.peer) is None:
             self.door.dismiss(_peer(session))
         with self._figures.faults.survived(f"{self._name} port, end of a session", now):

@@ -164,12 +164,12 @@ def _check_window(config: TrainerConfig, game: Game, settings: SelfPlaySettings)
 
 def _warm(game: Game, settings: SelfPlaySettings, intake: Intake, training: TrainingLoop) -> None:
     """Compile the replay of games before the first one comes."""
-    log.info("making the replay of %s ready (compiled the first time, up to a minute)", game.name)
+    log.info("compiling what replays games of %s (up to a minute the first time)", game.name)
     started = time.perf_counter()
     record = one_ply(game, settings)
     intake.warm(record)
     training.warm(record)
-    log.info("the replay of %s is ready after %.1f s", game.name, time.perf_counter() - started)
+    log.info("games of %s can be replayed, after %.1f s", game.name, time.perf_counter() - started)
 
 
 def one_ply(game: Game, settings: SelfPlaySettings) -> GameRecord:

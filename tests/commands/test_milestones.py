@@ -74,7 +74,7 @@ def test_the_beginning_names_the_folder_and_what_comes(tmp_path: Path) -> None:
     settings = RunConfig(game="go_9x9", runs=tmp_path, minutes=5)
     text = "\n".join(next_steps.beginning(settings, RunFolder(tmp_path, "go_9x9-tiny"), 5600))
     assert str(tmp_path / "go_9x9-tiny") in text
-    assert "Begins the run go_9x9-tiny: go_9x9" in text
+    assert "Beginning the run go_9x9-tiny: go_9x9" in text
     assert "after 5 minutes" in text
 
 
@@ -130,7 +130,7 @@ def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_n
     )
     assert "1 minute was too short for training to begin: getting the search ready took 41 s" in lines[1]
     assert not any("azplay" in line for line in lines)
-    assert "go on with it" in lines[-1]
+    assert "continue it" in lines[-1]
 
 
 def test_azplay_is_named_by_its_path_where_the_shell_would_not_find_it(
