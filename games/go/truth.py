@@ -19,6 +19,8 @@ GROUPS = ("opening", "middle", "end")
 PER_GROUP = 300
 SEED, FINAL_SEED = 1, 2
 """Of positions: what tuning looks at, and what final judgements do."""
+DEPTH = 6
+"""Plies of alpha-beta by which the perfect player chooses where the search of the past does not end."""
 VALUES = {2: 1, 3: 9}
 """Points by which the first player wins with best play, as published."""
 
@@ -97,11 +99,12 @@ def solution_of(rules: GoRules, text: Text) -> Solution | None:
         return None
     truth = Truth(rules, text)
     return Solution(
-        covers="all positions, with their past",
+        covers="nearly all positions, with their past",
         probe=truth.probe,
         probe_with_past=truth.probe_with_past,
         rows=truth.rows,
         checks=truth.checks,
         groups=GROUPS,
+        depth=DEPTH if rules.size > SMALLEST else 0,
         final_rows=truth.final_rows if rules.size > SMALLEST else None,
     )
