@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from foreign_client import Client
 
 from runtime.exits import Exit
 from runtime.ports import find_base_port
@@ -57,18 +58,17 @@ def settings(tmp_path: Path) -> list[str]:
 @pytest.fixture
 def server(settings: list[str], tmp_path: Path) -> Iterator[str]:
     """Its address, once an evaluator is up."""
-    address = f"127.0.0.1:{settings[settings.index('--port') + 1]}"
+    port = settings[settings.index("--port") + 1]
+    address = f"127.0.0.1:{port}"
     with (tmp_path / "server.log").open("wb") as log:
         argv = [sys.executable, "-m", "server.main", *settings]
         process = subprocess.Popen(argv, stdout=log, stderr=log, cwd=ROOT)
     try:
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            code, said, _ = call("azplay", "status", "--server", address, "--json")
-            if code == Exit.OK and said["figures"]["evaluators"]:
-                break
-        else:
-            raise AssertionError((tmp_path / "server.log").read_text())
+        watcher, deadline = Client("127.0.0.1", int(port), PATIENCE), time.monotonic() + PATIENCE
+        while not watcher.status(watcher.bulk)["evaluators"]:
+            assert time.monotonic() < deadline, (tmp_path / "server.log").read_text()
+            time.sleep(0.2)
+        watcher.close()
         yield address
     finally:
         process.terminate()
@@ -89,6 +89,8 @@ def test_doctors_and_status_find_a_running_server_well(
     assert any("an azserver works on it" in one["found"] for one in said["findings"])
     code, said, _ = call("azplay", "status", "tic_tac_toe-tiny", "--runs", str(tmp_path / "runs"), "--json")
     assert (code, said["live"], said["figures"]["game"]) == (Exit.OK, True, "tic_tac_toe")
+    code, said, _ = call("azplay", "status", "--server", server, "--json")
+    assert (code, said["figures"]["evaluators"]) == (Exit.OK, 1)
     code, said, _ = call("azclient", "doctor", server, "--game", "chess", "--seconds", "0", *spool)
     assert (code, faults(said)) == (Exit.FOUND, {"game"})
 
