@@ -10,7 +10,7 @@ RUN ?=
 ARGS ?=
 BENCH ?= all
 
-.PHONY: help install run test test-bounds test-nightly test-oracles check style types imports docs format bench hostile faults soak gpu-check clean
+.PHONY: help install run test test-bounds test-nightly test-oracles check style types imports docs format bench hostile faults soak gpu-check peers clean
 
 install: $(INSTALLED)
 
@@ -99,8 +99,21 @@ soak: $(INSTALLED)
 gpu-check: $(INSTALLED)
 	$(BIN)/python -m bench.gpu_check
 
+# Other programs beside ours: bench/PEERS.md. What they need goes into an environment of its own; a program that
+# cannot be installed is left out of the tables, with the reason.
+PEERS := .venv-peers/.installed
+$(PEERS): bench/peers/requirements.txt
+	@echo "Installing other programs into .venv-peers: about 1 GB, a few minutes; later starts skip this."
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
+peers: $(INSTALLED)
+	-$(MAKE) --no-print-directory $(PEERS)
+	$(BIN)/python -m bench.peers $(ARGS)
+
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 help:
 	@echo "make run      install, then self-play and training on this machine (GAME=chess MINUTES=0 RUN= ARGS=; games: .venv/bin/azrun --help)"
@@ -117,5 +130,6 @@ help:
 	@echo "make faults   the fault plan: simulation, crash points, power loss, fuzzing, bad networks, a crowd (ARGS='--seeds 1000')"
 	@echo "make soak     memory over hours of churn and kills (MINUTES=120)"
 	@echo "make gpu-check  with a GPU: its answers against the CPU's, then figures"
+	@echo "make peers    other programs beside ours, ten minutes, explained in bench/PEERS.md (ARGS='--write')"
 	@echo "make format   format the code"
 	@echo "make clean    remove .venv and caches"

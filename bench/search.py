@@ -94,21 +94,29 @@ def plain_planes(board: chess.Board) -> np.ndarray[Any, Any]:
     return words
 
 
-def plain_leaf(node: PlainNode, board: chess.Board) -> float:
-    """Expand with equal priors, as the other does; value for the side to move."""
+def plain_value_at_end(board: chess.Board, moves: list[chess.Move]) -> float | None:
+    """For the side to move, whose legal `moves` these are; None while the game goes on."""
     if board.is_repetition(2) or board.halfmove_clock >= 100 or board.is_insufficient_material():
         return 0.0
-    moves = list(board.legal_moves)
     if not moves:
         return -1.0 if board.is_check() else 0.0
+    return None
+
+
+def plain_leaf(node: PlainNode, board: chess.Board) -> float:
+    """Expand with equal priors, as the other does; value for the side to move."""
+    moves = list(board.legal_moves)
+    value = plain_value_at_end(board, moves)
+    if value is not None:
+        return value
     plain_planes(board)
     node.children = {move: PlainNode(1 / len(moves)) for move in moves}
     return 0.0
 
 
-def plain_simulation(root: PlainNode, board: chess.Board) -> None:
+def plain_descent(root: PlainNode, board: chess.Board) -> list[PlainNode]:
+    """The nodes from `root` to a leaf; their moves are made on `board`."""
     node, path = root, [root]
-    board = board.copy(stack=True)
     while node.children:
         parent = node
         c_puct = (math.log((1 + parent.visits + 19652) / 19652) + 1.25) * math.sqrt(max(1, parent.visits))
@@ -121,11 +129,21 @@ def plain_simulation(root: PlainNode, board: chess.Board) -> None:
         )
         board.push(move)
         path.append(node)
-    value = plain_leaf(node, board)
+    return path
+
+
+def plain_backup(path: list[PlainNode], value: float) -> None:
+    """`value` is for the side to move at the end of `path`."""
     for node in reversed(path):
         node.visits += 1
         node.value_sum += value
         value = -value
+
+
+def plain_simulation(root: PlainNode, board: chess.Board) -> None:
+    board = board.copy(stack=True)
+    path = plain_descent(root, board)
+    plain_backup(path, plain_leaf(path[-1], board))
 
 
 def plain_path(seconds: float = SECONDS) -> float:

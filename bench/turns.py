@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 TURNS = 5
 
@@ -34,13 +35,15 @@ class Spread:
         return f"{median} ({least} to {most})"
 
 
-Measured = dict[str, list[float]]
-"""For each side its figure in every turn, in the order of turns."""
+T = TypeVar("T")
 
 
-def in_turns(sides: Mapping[str, Callable[[], float]], turns: int = TURNS) -> Measured:
-    """Measure every side `turns` times, every other turn in reverse order."""
-    found: Measured = {name: [] for name in sides}
+def in_turns(sides: Mapping[str, Callable[[], T]], turns: int = TURNS) -> dict[str, list[T]]:
+    """Measure every side `turns` times, every other turn in reverse order.
+
+    For each side what it found in every turn, in the order of turns.
+    """
+    found: dict[str, list[T]] = {name: [] for name in sides}
     for turn in range(turns):
         for name in list(sides)[:: -1 if turn % 2 else 1]:
             found[name].append(sides[name]())

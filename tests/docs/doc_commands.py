@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "bench" / "PEERS.md",
 )
 PROGRAMS = ("make", "azrun", "azserver", "azclient", "azplay", "python")
 """Those that are ours. Others (cp, docker, ...) are somebody else's to check."""

@@ -17,6 +17,7 @@ import pytest
 from doc_commands import ROOT
 
 import bench.__main__
+import bench.peers.__main__
 import client.key_commands
 import client.main
 import commands.azplay
@@ -99,6 +100,8 @@ def check_module(arguments: Sequence[str]) -> None:
         experiments.ablation.load(experiments.ablation.parse(list(rest)).name)
     elif module == "bench":
         assert set(rest) <= {*bench.__main__.BENCHMARKS, "all"}, f"bench {rest}"
+    elif module == "bench.peers":
+        bench.peers.__main__.parse(list(rest))
     elif module == "pytest":
         missing = [one for one in rest if "/" in one and not (ROOT / one.partition("::")[0]).exists()]
         assert missing == []
@@ -137,7 +140,12 @@ def known_flags(settings_page: str) -> set[str]:
         "--help",
         "--version",
     }
-    for parse in (experiments.__main__.parse, experiments.ablation.parse, experiments.on_truth.parse):
+    for parse in (
+        experiments.__main__.parse,
+        experiments.ablation.parse,
+        experiments.on_truth.parse,
+        bench.peers.__main__.parse,
+    ):
         with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
             parse(["--help"])
         flags |= set(re.findall(r"--[\w-]+", text.getvalue()))

@@ -1,0 +1,103 @@
+"""What is measured beside what: groups of sides, each with its command and its settings in words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+SIMULATIONS = 32
+"""Of a move, on all sides: the number of pgx's example."""
+NETS = {"connect_four": "3x48", "chess": "2x32"}
+"""Blocks and channels of the tower on all sides: of our Connect Four recipe, and of our `tiny`."""
+TITLES = {"connect_four": "Connect Four", "chess": "Chess"}
+PLIES = {"connect_four": 25.0, "chess": 120.0}
+"""Searched moves of a game, the same for all sides: the length of games depends on the network."""
+OURS = "ours"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A program, and one way to run it."""
+
+    name: str
+    module: str
+    variant: str = ""
+    is_peers: bool = False
+    """Whether it runs in the peers' environment."""
+    takes_all_cores: bool = False
+    """One process for all cores; else one a core."""
+    games: tuple[str, ...] = ("connect_four", "chess")
+    batch: int = 0
+    """Games side by side; 0: the side's own choice."""
+
+
+IN_PROCESS = Way(OURS, "ours")
+FLOAT32 = Way("ours, float32", "ours", variant="float32")
+SERVED = Way("ours, azserver with a worker", "ours_served", takes_all_cores=True)
+OPEN_SPIEL = Way("OpenSpiel, AlphaZero", "with_open_spiel", is_peers=True)
+OPEN_SPIEL_COMPILED = Way("OpenSpiel, network compiled by us", "with_open_spiel", "compiled", is_peers=True)
+OPEN_SPIEL_MCTS = Way("OpenSpiel, MCTS", "with_open_spiel", is_peers=True)
+PGX = Way("pgx with mctx", "with_pgx", is_peers=True, takes_all_cores=True)
+PGX_MANY = replace(PGX, name="pgx with mctx, 1,024 games", batch=1024, games=("connect_four",))
+"""As many as in its example. In chess a move of so many would take minutes."""
+ONE_POSITION = Way("one position a call", "one_position_a_call", games=("connect_four",))
+PYTHON_CHESS = Way("python-chess, asyncio", "asyncio_chess", games=("chess",))
+
+WITH_NETWORK = (
+    IN_PROCESS,
+    FLOAT32,
+    PGX,
+    PGX_MANY,
+    OPEN_SPIEL,
+    OPEN_SPIEL_COMPILED,
+    ONE_POSITION,
+    PYTHON_CHESS,
+)
+WITH_SERVER = (IN_PROCESS, SERVED)
+"""A pair of their own: a stopped server must not stand still for longer than its connections last."""
+FREE = (IN_PROCESS, PGX, PGX_MANY, OPEN_SPIEL_MCTS, ONE_POSITION, PYTHON_CHESS)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sides that are measured in turns."""
+
+    game: str
+    cores: int
+    has_network: bool
+    ways: tuple[Way, ...] = field(default=())
+
+    @property
+    def title(self) -> str:
+        net = f"{NETS[self.game]} network" if self.has_network else "a network that costs nothing"
+        cores = "one core" if self.cores == 1 else f"{self.cores} cores"
+        return f"{TITLES[self.game]}, {net}, {cores}"
+
+
+def groups(cores: int) -> list[Group]:
+    """All that is measured on a machine with so many cores; two are used at most."""
+    found = [_group(game, 1, True, WITH_NETWORK) for game in NETS]
+    if cores > 1:
+        found += [_group(game, 2, True, WITH_NETWORK) for game in NETS]
+        found += [_group(game, 2, True, WITH_SERVER) for game in NETS]
+    return found + [_group(game, 1, False, FREE) for game in NETS]
+
+
+def _group(game: str, cores: int, has_network: bool, ways: Sequence[Way]) -> Group:
+    return Group(game, cores, has_network, tuple(way for way in ways if game in way.games))
+
+
+def commands(group: Group, way: Way, peers_python: Path, cache: Path) -> list[tuple[list[str], list[int]]]:
+    """Words and cores of each process of a side."""
+    words = [
+        *(str(peers_python if way.is_peers else sys.executable), "-m", f"bench.peers.{way.module}"),
+        *("--game", group.game, "--simulations", str(SIMULATIONS), "--cache", str(cache)),
+    ]
+    words += ["--net", NETS[group.game]] if group.has_network else []
+    words += ["--variant", way.variant] if way.variant else []
+    words += ["--batch", str(way.batch)] if way.batch else []
+    cores = sorted(os.sched_getaffinity(0))[: group.cores]
+    return [(words, cores)] if way.takes_all_cores else [(words, [core]) for core in cores]
