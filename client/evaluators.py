@@ -12,16 +12,13 @@ from client.local_net import LocalNet
 from client.remote_evaluator import RemoteEvaluator
 from games.legal_masks import LegalMasks
 from games.spec import Game
-from protocol.errors import Code
 from protocol.messages import (
     AnyMessage,
     BadMessage,
-    Chunk,
     Evaluated,
     Grant,
     Hello,
     Refused,
-    WeightsInfo,
     Welcome,
 )
 from runtime.connection import Connection, ConnectionSettings
@@ -201,12 +198,7 @@ class OwnNet:
         self._puller.lost()
 
     def on_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None:
-        if isinstance(message, Chunk):
-            self._puller.on_chunk(message, frames)
-        elif isinstance(message, WeightsInfo):
-            self._puller.on_info(message)
-        elif isinstance(message, Refused) and message.code == Code.UNKNOWN_WEIGHTS:
-            self._puller.on_refused(message)
+        self._puller.on_message(message, frames)
 
     def close(self) -> None:
         self._evaluator.close()

@@ -256,7 +256,7 @@ class Worker:
         while True:
             spool = uploader.spool
             figures = {
-                "joined": self._bulk.welcome is not None,
+                "joined": self._bulk.is_up,
                 "room": uploader.room.is_set(),
                 "leaves": source.leaves,
                 "cache_hits": self._forest.cache_hits if self._forest is not None else 0,

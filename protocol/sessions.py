@@ -200,6 +200,16 @@ class Session:
     def role(self) -> str:
         return self.hello.role
 
+    @property
+    def who(self) -> str:
+        return who_of(self.hello, self.owner)
+
+
+def who_of(hello: Hello, owner: str) -> str:
+    """A peer as the log names it. `owner`: the name of its key, "" if it has shown none."""
+    who = f"{hello.role} {hello.name}".strip()
+    return f"{who} (key of {owner})" if owner else who
+
 
 class SessionTable:
     """All sessions of a server. `welcome(session, now)` makes the WELCOME, or a GOODBYE that refuses."""

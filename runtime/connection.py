@@ -83,7 +83,11 @@ class Connection:
         self._first_notice = FIRST_NOTICE if settings.server else WAIT_NOTICE
         keys = settings.keys
         self._socket = dealer(context, endpoint, limit=settings.limit, hwm=settings.hwm, keys=keys)
-        self._watch = HandshakeWatch(self._socket, keys, hello.role, self._on_refused_handshake)
+        self._watch = HandshakeWatch(
+            self._socket, keys, hello.role, self._on_refused_handshake, self._on_ended
+        )
+        self._has_ended = False
+        """The connection that there was, and nothing has come on another one yet."""
         self._channel = Channel(self._socket, self._on_frames, self._on_writable)
         self._session = ClientSession(hello, time.monotonic(), random.Random())
         self._on_message = on_message
@@ -109,6 +113,11 @@ class Connection:
     def welcome(self) -> Welcome | None:
         """Of the session at hand; None while there is none."""
         return self._session.welcome
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a session, and no sign that the server is gone."""
+        return self.welcome is not None and not self._has_ended
 
     def send(self, message: Message, *frames: Frame) -> bool:
         """False if there is no session or the queue is full: keep it and send it again later."""
@@ -174,6 +183,7 @@ class Connection:
         return sent
 
     def _on_frames(self, frames: list[memoryview]) -> None:
+        self._has_ended = False
         try:
             message = decode(frames[0])
         except BadMessage as error:
@@ -204,6 +214,12 @@ class Connection:
         """The connection came up: a HELLO that found none goes out now and not at its next turn."""
         if self._unsent_hello is not None and self._send(self._unsent_hello):
             self._unsent_hello = None
+
+    def _on_ended(self) -> None:
+        """The session may go on: who has one says so on the next connection, and hears if it has ended."""
+        if self.is_up:
+            log.warning("the connection to %s has ended; dialling again", self._server)
+        self._has_ended = True
 
     def _on_refused_handshake(self, reason: str) -> None:
         self._refused_handshake = reason

@@ -18,22 +18,14 @@ from collections.abc import Callable, Iterator, Sequence
 from protocol.curve import NotNow
 from protocol.keys import KeyOwner
 from protocol.zmtp import Broken, Incoming
+from runtime import pacing
 from runtime.door_connection import DoorConnection, Silence
 from runtime.door_limits import DoorLimits
 from runtime.door_lock import DoorLock
 from runtime.holdings import Holdings
 from runtime.listening import LOCAL, Listener
 from runtime.logs import Repeated
-from runtime.pacing import (
-    CONNECTION_PRICE,
-    CRUMB_PRICE,
-    LONGEST_GREETING,
-    LONGEST_PAUSE,
-    PRICED_BYTES,
-    AddressPaces,
-    end_of_pause,
-    pause_of,
-)
+from runtime.pacing import AddressPaces, end_of_pause, pause_of
 from runtime.strangers import Strangers
 
 log = logging.getLogger(__name__)
@@ -76,8 +68,9 @@ class Door:
         self._warn = Repeated(log)
         self.on_drained: Callable[[], None] = lambda: None
         """Called when all that was queued for some peer is with the kernel."""
-        self.cut = 0
-        """Connections that the door ended because of what they did."""
+        self.cut = self.refused = 0
+        """Connections that the door ended because of what they did; those among them that showed no key, or
+        one that is not allowed."""
 
     def start(self, on_message: OnMessage, on_gone: OnGone) -> None:
         """Begin to accept and read. `on_message(peer, frames)`. `on_gone(peer, why)`: its connection has
@@ -154,10 +147,10 @@ class Door:
         if is_ping and not connection.crumbs.take(now):
             return
         wait = connection.talk.take(now, price)
-        if wait > LONGEST_PAUSE:
+        if wait > pacing.LONGEST_PAUSE:
             self._cut_soon(peer, f"it sent more messages than {self._limits.talk.rate:.0f} a second")
             return
-        of_address = self._addresses.take(connection.address, now, price + size / PRICED_BYTES)
+        of_address = self._addresses.take(connection.address, now, price + size / pacing.PRICED_BYTES)
         connection.pause = pause_of(max(wait, of_address))
 
     def send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> bool:
@@ -211,11 +204,11 @@ class Door:
         False: it is turned away.
         """
         now = self._clock()
-        if self._addresses.wait(address, now) > LONGEST_GREETING:
+        if self._addresses.wait(address, now) > pacing.LONGEST_GREETING:
             self._turn_away(sock, address)
             return False
         lock = None if address == LOCAL else self._lock
-        pause = pause_of(self._addresses.take(address, now, lock.price if lock else CONNECTION_PRICE))
+        pause = pause_of(self._addresses.take(address, now, lock.price if lock else pacing.CONNECTION_PRICE))
         if len(self._connections) >= self._limits.connections:
             leaving = self._strangers.next_to_go()
             if leaving is None:
@@ -283,15 +276,16 @@ class Door:
                     break
         except Broken as error:
             if error.answer:
+                self.refused += 1
                 self._send(connection, [error.answer])
-            self._cut(connection, str(error))
+            self._cut(connection, str(error), "refused" if error.answer else "broken")
             return
         except NotNow:
-            self._cut(connection, "nobody new is let in while the allowed keys cannot be read")
+            self._cut(connection, "nobody new is let in while the allowed keys cannot be read", "not now")
             return
         if price := connection.price_of_reading(size, handled):
             wait = pause_of(self._addresses.take(connection.address, connection.heard, price))
-            connection.pause = max(connection.pause, wait if price >= CRUMB_PRICE else 0.0)
+            connection.pause = max(connection.pause, wait if price >= pacing.CRUMB_PRICE else 0.0)
         if handled == TURN or connection.pause:
             self._stop_reading(connection, messages)
             return
@@ -356,19 +350,20 @@ class Door:
     def _cut_soon(self, peer: bytes, reason: str) -> None:
         connection = self._connections[peer]
         if not connection.broken:
-            self._say_cut(connection, reason)
+            self._say_cut(connection, reason, reason)
             self._drop_soon(connection, reason)
 
-    def _cut(self, connection: DoorConnection, reason: str) -> None:
-        self._say_cut(connection, reason)
+    def _cut(self, connection: DoorConnection, reason: str, kind: str) -> None:
+        self._say_cut(connection, reason, kind)
         self._drop(connection, reason)
 
-    def _say_cut(self, connection: DoorConnection, reason: str) -> None:
+    def _say_cut(self, connection: DoorConnection, reason: str, kind: str) -> None:
+        """`kind`: one of few, and no peer's words. Of each there is a line every half a minute."""
         self.cut += 1
-        held = connection.incoming.held / PRICED_BYTES
+        held = connection.incoming.held / pacing.PRICED_BYTES
         self._addresses.take(connection.address, self._clock(), held)
         text = f"cut a connection of {connection.address or 'this machine'}: {reason}"
-        self._warn.warning("cut", text, self._clock())
+        self._warn.warning(kind, text, self._clock())
 
     def _drop_soon(self, connection: DoorConnection, reason: str) -> None:
         """In the next turn of the loop, as whoever asks may be in the middle of something."""

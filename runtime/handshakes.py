@@ -1,4 +1,6 @@
-"""Why a server does not let a connection in, as libzmq's monitor tells it. libzmq does not try again then."""
+"""What libzmq's monitor tells of a connection: why a server does not let it in, after which libzmq does not
+try again; and that it has ended, after which libzmq dials again.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,21 @@ UNKNOWN_KEY = 400
 
 class HandshakeWatch:
     """Calls `on_refused(reason)` once the server has refused the handshake of `socket`, or has other ideas of
-    keys."""
+    keys, and `on_ended()` when a connection has ended."""
 
     def __init__(
-        self, socket: Socket, keys: DialKeys | None, role: str, on_refused: Callable[[str], None]
+        self,
+        socket: Socket,
+        keys: DialKeys | None,
+        role: str,
+        on_refused: Callable[[str], None],
+        on_ended: Callable[[], None] = lambda: None,
     ) -> None:
-        self._socket, self._keys, self._role, self._on_refused = socket, keys, role, on_refused
-        events = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-        self._channel = Channel(socket.get_monitor_socket(events), self._on_event)
+        self._socket, self._keys, self._role = socket, keys, role
+        self._on_refused, self._on_ended = on_refused, on_ended
+        refused = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        monitor = socket.get_monitor_socket(refused | zmq.EVENT_DISCONNECTED)
+        self._channel = Channel(monitor, self._on_event)
 
     def start(self) -> None:
         self._channel.start()
@@ -37,6 +46,8 @@ class HandshakeWatch:
 
     def _on_event(self, frames: list[memoryview]) -> None:
         event = parse_monitor_message([bytes(frame) for frame in frames])
+        if int(event["event"]) == zmq.EVENT_DISCONNECTED:
+            self._on_ended()
         if reason := refusal(int(event["event"]), int(event["value"]), self._keys, self._role):
             self._on_refused(reason)
 

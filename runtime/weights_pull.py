@@ -82,10 +82,19 @@ class WeightsPull:
         """WELCOME or WEIGHTS_INFO names the current weights."""
         if info is None or not 0 < info.size <= LARGEST or (info.version, info.sha256) == self._refused:
             return []
-        best = max((known.version for known in (self.in_use, self._newest) if known), default=-1)
-        if info.version > best:
+        if info.version > self._best:
             self._newest, self._damaged_now = info, 0
         return self._go_on(now)
+
+    @property
+    def _best(self) -> int:
+        """Newest version in use or on its way, -1 if there is none."""
+        return max((known.version for known in (self.in_use, self._newest) if known), default=-1)
+
+    def is_new(self, version: int) -> bool:
+        """Whether the server has weights that it told nothing of, or its word was lost."""
+        refused = -1 if self._refused is None else self._refused[0]
+        return version > max(self._best, refused)
 
     def joined(self, now: float) -> list[Instruction]:
         """A new session: ask again for what was asked and did not come."""

@@ -13,9 +13,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from protocol.errors import Code
 from protocol.messages import (
+    AnyMessage,
     Chunk,
     GetChunk,
+    GetWeights,
+    Pong,
     Refused,
     WeightsInfo,
     Welcome,
@@ -78,6 +82,20 @@ class WeightsPuller:
 
     def lost(self) -> None:
         self._pull.lost()
+
+    def on_message(self, message: AnyMessage, frames: Sequence[memoryview]) -> None:
+        """What a player hears on the bulk port, as far as it is about weights."""
+        match message:
+            case Chunk():
+                self.on_chunk(message, frames)
+            case WeightsInfo():
+                self.on_info(message)
+            case Refused(code=Code.UNKNOWN_WEIGHTS):
+                self.on_refused(message)
+            case Pong(version) if self._pull.is_new(version):
+                self._send(GetWeights())
+            case _:
+                pass
 
     def on_info(self, info: WeightsInfo | None) -> None:
         self._obey(self._pull.offered(info, self._loop.time()))

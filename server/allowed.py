@@ -49,6 +49,11 @@ class Allowed:
     def __len__(self) -> int:
         return len(self._owners)
 
+    @property
+    def readable(self) -> int:
+        """Keys that may join now: none while the list cannot be read."""
+        return len(self) if self._readable else 0
+
     def refresh(self) -> bool:
         """Read the list if its file has changed. Whether other keys are allowed now."""
         seen = self._look()

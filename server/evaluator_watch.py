@@ -125,6 +125,11 @@ class EvaluatorWatch:
                 kills.append(Kill(index, f"{watched.phase.value}, and silent for {silent:.0f} s"))
         return kills
 
+    def silence(self, now: float) -> dict[int, float]:
+        """Seconds since each evaluator that is up was heard; when it is idle it says so every 5 s."""
+        up = {index: one for index, one in self._watched.items() if one.phase is Phase.UP}
+        return {index: max(0.0, now - one.since) for index, one in up.items()}
+
     def held_up(self, within: float, now: float) -> bool:
         """Whether the front itself stood still less than `within` seconds ago."""
         return now - self._resumed < within

@@ -23,6 +23,7 @@ from protocol.sessions import Session, SessionTable
 from runtime.door import Door
 from runtime.door_limits import DoorLimits
 from runtime.exits import Exit, Fatal
+from runtime.logs import Repeated
 from runtime.memory import give_back
 from runtime.sockets import raise_file_limit
 from runtime.version import software
@@ -46,6 +47,8 @@ GIVE_BACK_SECONDS = 5.0
 """How often memory that was freed is given back to the system."""
 STUCK_SECONDS = 60.0
 """An evaluator that has been at one batch for so long hangs."""
+QUIET_SECONDS = 20.0
+"""An evaluator that has said nothing for so long is spoken of, before it is restarted."""
 SPARE_DESCRIPTORS = 256
 """Of this process, for all but the connections of the two ports."""
 
@@ -95,6 +98,7 @@ class Front:
         self.stopping = False
         self._trainer_or_weights = asyncio.Event()
         """A session ended on the bulk port, or weights were taken or refused."""
+        self._warn = Repeated(log)
         self._trouble: asyncio.Queue[Fatal] = asyncio.Queue(maxsize=8)
         shares = Shares(
             Credits(MAX_QUEUED_ROWS, minimum=LEAST_GRANT), settings.local_workers, settings.games_in_flight
@@ -169,6 +173,11 @@ class Front:
     def hanging_evaluators(self) -> list[Kill]:
         """Evaluators to be killed, each with the reason: silent for too long, or for ever at one batch."""
         now = time.monotonic()
+        for index, seconds in self.pool.watch.silence(now).items():
+            if seconds >= QUIET_SECONDS:
+                text = f"evaluator {index} has said nothing for {seconds:.0f} s"
+                limit = self.settings.watch.silence
+                self._warn.warning(f"silent {index}", f"{text}; after {limit:.0f} s it is restarted", now)
         kills = [one for one in self.pool.watch.tick(now) if isinstance(one, Kill)]
         if self.pool.watch.held_up(STUCK_SECONDS, now):
             return kills

@@ -83,6 +83,9 @@ class LeafService:
                 f"{rows} leaves and {self.credits.in_flight(number)} in flight are more than the "
                 f"{self.credits.limit(number)} that are granted"
             )
+            self._repeated.warning(
+                "over credit", f"refused a request of {session.who}: {reason}", self._clock()
+            )
             self.port.refuse(
                 peer_of(session), Code.OVER_CREDIT, reason, message.request, retry_after=OVER_CREDIT_RETRY
             )
@@ -184,6 +187,8 @@ class LeafService:
         wdl = answers[1][WDL_BYTES * answer.at : WDL_BYTES * (answer.at + answer.rows)]
         if not self.port.send(peer_of(self._sessions[number]), message, priors, wdl):
             self._figures.undelivered += 1
+            who = self._sessions[number].who
+            self._repeated.warning("undelivered", f"{who} reads no answers: they are dropped", self._clock())
 
     def _refuse(self, refuse: Refuse) -> None:
         number = refuse.session

@@ -34,6 +34,9 @@ METRICS = (
     Metric("az_eval_queue_leaves", "queue_rows", "Leaves that wait for an evaluator."),
     Metric("az_evaluators", "evaluators", "Evaluators that work."),
     Metric("az_evaluators_expected", "devices", "Evaluators that should."),
+    Metric(
+        "az_evaluator_silent_seconds", "silent", "Since an evaluator that is up was heard.", label="evaluator"
+    ),
     # ---- faults ----
     Metric("az_gpu_worker_restarts_total", "evaluator_restarts", "Evaluators that went and came back."),
     Metric("az_eval_redone_leaves_total", "redone_rows", "Leaves evaluated again: an evaluator was lost."),
@@ -50,6 +53,10 @@ METRICS = (
     Metric("az_clients", "sessions", "Sessions.", label="role"),
     Metric("az_client_disconnects_total", "disconnects", "Sessions that ended.", label="reason"),
     Metric("az_connections_cut_total", "cut", "Connections ended for what they did.", label="port"),
+    Metric(
+        "az_handshakes_refused_total", "refused", "Connections without a key that is allowed.", label="port"
+    ),
+    Metric("az_allowed_keys", "allowed_keys", "Keys that may join; 0 while the list of them is unreadable."),
     Metric("az_trainer_present", "sessions.trainer", "1 while a trainer is connected, else 0."),
     Metric("az_games_relayed_total", "games_relayed", "Games handed to the trainer."),
     Metric("az_games_acked_total", "games_acked", "Games that it gave a final answer to."),
@@ -70,6 +77,7 @@ def figures(front: Front) -> Mapping[str, Any]:
     """Those of STATUS, and some that only counters can be made of."""
     counted = front.figures
     evaluators = range(front.settings.devices)
+    allowed = front.settings.allowed
     return {
         **front.status(),
         "by_evaluator": dict.fromkeys(evaluators, 0) | counted.evals_of,
@@ -79,6 +87,9 @@ def figures(front: Front) -> Mapping[str, Any]:
         "devices": front.settings.devices,
         "disconnects": dict.fromkeys(ENDS, 0) | counted.disconnects,
         "cut": {"leaves": front.leaf.port.door.cut, "bulk": front.bulk.port.door.cut},
+        "refused": {"leaves": front.leaf.port.door.refused, "bulk": front.bulk.port.door.refused},
+        "allowed_keys": None if allowed is None else allowed.readable,
+        "silent": front.pool.watch.silence(time.monotonic()),
         "weights_age": time.monotonic() - counted.weights_at,
     }
 

@@ -33,7 +33,7 @@ from protocol.messages import (
     encode,
 )
 from protocol.outline import HELLO, Outline, hello_refusal, outline, tag_of
-from protocol.sessions import Session, SessionTable, hello_first
+from protocol.sessions import Session, SessionTable, hello_first, who_of
 from runtime.door import Door
 from runtime.logs import Repeated, Sparing
 from server.figures import Figures
@@ -256,13 +256,13 @@ class Port:
         answer = self._join(peer, hello, now)
         self.expire(now)
         if isinstance(answer, Goodbye):
-            self._tell_of(answer, _who(hello, self._owner(peer)), now)
+            self._tell_of(answer, who_of(hello, self._owner(peer)), now)
             self._refuse_hello(peer, answer)
             return
         self.door.admit(peer)
         self.send(peer, answer)
         if known is None or known.number != answer.session:
-            self._say.info(now, "%s has joined the %s port", _who(hello, self._owner(peer)), self._name)
+            self._say.info(now, "%s has joined the %s port", who_of(hello, self._owner(peer)), self._name)
 
     def _join(self, peer: bytes, hello: Hello, now: float) -> Welcome | Goodbye:
         if refusal := role_refusal(self.door.owner(peer), hello.role):
@@ -293,7 +293,7 @@ class Port:
     def _malformed(self, peer: bytes, reason: str) -> None:
         self._figures.protocol_errors += 1
         session = self.sessions.get(peer)
-        who = _who(session.hello, session.owner) if session else "a peer without session"
+        who = session.who if session else "a peer without session"
         self._warn.warning(
             "malformed", f"{self._name} port: dropped a message of {who}: {reason}", self._clock()
         )
@@ -302,8 +302,7 @@ class Port:
         """`reason`: for people, "" if it left on purpose. `end`: one of `server.figures.ENDS`."""
         now = self._clock()
         self._figures.disconnects[end] += 1
-        who = _who(session.hello, session.owner)
-        self._say.info(now, "%s has left the %s port%s", who, self._name, reason and f": {reason}")
+        self._say.info(now, "%s has left the %s port%s", session.who, self._name, reason and f": {reason}")
         if self.sessions.get(session.peer) is None:
             self.door.dismiss(_peer(session))
         with self._figures.faults.survived(f"{self._name} port, end of a session", now):
@@ -338,8 +337,3 @@ def _request_in(header: bytes | memoryview) -> int:
     """The request's number in a header that was not decoded."""
     seen = outline(header)
     return 0 if seen is None else seen.request
-
-
-def _who(hello: Hello, owner: str) -> str:
-    who = f"{hello.role} {hello.name}".strip()
-    return f"{who} (key of {owner})" if owner else who

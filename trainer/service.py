@@ -36,6 +36,7 @@ from runtime.logs import Repeated
 from runtime.monitor.monitor import Monitor
 from runtime.sockets import BULK_LIMIT, new_context
 from runtime.temporary import own_folder
+from store.sqlite import REJECTED
 from trainer.config import TrainerConfig
 from trainer.curves import Curves
 from trainer.figures import Figures, log_line
@@ -126,9 +127,7 @@ class Service:
             if not stop.finishing.is_set():
                 run = await self._open(self._joined.result(), stop)
                 if run is not None:
-                    monitor.watched = watched(
-                        self._figures, run, lambda: self._connection.welcome is not None
-                    )
+                    monitor.watched = watched(self._figures, run, lambda: self._connection.is_up)
                     await self._work(group, run, stop)
             connection.cancel()
             stopping.cancel()
@@ -268,6 +267,10 @@ class Service:
     def _acknowledge(self, done: list[Done], resignation: ResignThreshold) -> None:
         self._figures.answered.update(one.status for one in done)
         resign_value = resignation.threshold if resignation.is_on else UNSET
+        for one in done:
+            if one.status == REJECTED:
+                text = f"refused a game, and kept it among the `rejects`: {one.reason}"
+                self._warn.warning(one.reason.partition(":")[0], text, time.monotonic())
         for message in self._ingest.on_done(done, resign_value):
             if not self._connection.send(message):
                 log.warning(

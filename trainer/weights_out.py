@@ -10,15 +10,17 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
 from protocol.messages import AnyMessage, Refused, WeightsInfo, WeightsWanted, Welcome
 from runtime.connection import Connection
-from trainer.config import TrainerConfig
-from trainer.figures import Figures
 from trainer.publishing import GivenUp, Instruction, Published, Publisher, Renumber, Send, Upload
-from trainer.run_setup import Run
-from trainer.training_loop import Turn
+
+if TYPE_CHECKING:  # what trains imports torch; tests run this file without
+    from trainer.config import TrainerConfig
+    from trainer.figures import Figures
+    from trainer.run_setup import Run
+    from trainer.training_loop import Turn
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +69,11 @@ class WeightsOut:
         """When that was."""
         self._moved = asyncio.Event()
         """Weights were stored or refused, or the connection was lost."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether weights are on their way."""
+        return self._publisher.busy
 
     def begin(self, step: int, now: float) -> None:
         """Training begins at this step."""

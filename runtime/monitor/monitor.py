@@ -7,6 +7,7 @@ can do its work now. Metrics are made when somebody asks, and at most once in `K
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import time
 from collections import deque
@@ -25,9 +26,13 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client import Metric as Family
 
+log = logging.getLogger(__name__)
+
 KEEP_SECONDS = 1.0
 """For so long the same metrics are given to everybody who asks."""
 BEAT_SECONDS = 1.0
+STOOD_STILL = 5.0
+"""Seconds of lag that the log has a line about."""
 BEATS = 60
 """The lag of the loop is the largest of so many beats."""
 STARTING = "it is starting"
@@ -46,7 +51,7 @@ class Watched:
 
 
 class Monitor:
-    """A context manager, to be entered in the event loop. With port 0 it does nothing."""
+    """A context manager, to be entered in the event loop. With port 0 it serves nothing."""
 
     def __init__(self, listen: str, port: int) -> None:
         """Raises Fatal(CONFIG) if the port cannot be had."""
@@ -62,7 +67,7 @@ class Monitor:
         if self._port is not None:
             self._registry = self._new_registry()
             self._port.start()
-            self._next_beat(asyncio.get_running_loop())
+        self._next_beat(asyncio.get_running_loop())
         return self
 
     def __exit__(
@@ -126,7 +131,10 @@ class Monitor:
         self._beat = loop.call_at(due, self._on_beat, loop, due)
 
     def _on_beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        self._lags.append(max(0.0, loop.time() - due))
+        lag = max(0.0, loop.time() - due)
+        self._lags.append(lag)
+        if lag >= STOOD_STILL:
+            log.warning("this process stood still for %.0f s: it was stopped, or has no processor", lag)
         self._next_beat(loop)
 
 

@@ -51,6 +51,8 @@ def simulate(options: argparse.Namespace) -> str:
     return (
         f"{number} seeds, {sum(one.games for one in outcomes)} games, "
         f"{sum(one.leaves for one in outcomes)} leaves, "
+        f"{sum(one.weights for one in outcomes)} files of weights, which were taken into use "
+        f"{sum(one.used for one in outcomes)} times, "
         f"{sum(one.messages for one in outcomes)} messages, "
         f"{sum(one.seconds for one in outcomes) / 3600:.1f} h of virtual "
         f"time; {', '.join(f'{number} {kind}' for kind, number in sorted(blows.items()))}: nothing "
@@ -151,6 +153,28 @@ def proxy(options: argparse.Namespace) -> str:
     return ""
 
 
+def shares(options: argparse.Namespace) -> str:
+    """What honest clients get beside others with keys that mean harm."""
+    import key_shares
+
+    with tempfile.TemporaryDirectory(prefix="az-shares-") as folder:
+        found = key_shares.measure(
+            Path(folder), options.rounds, options.turn, lambda text: print(text, flush=True)
+        )
+    if why := key_shares.broken(found):
+        raise Broken(why)
+    return found.text()
+
+
+def evaluator(options: argparse.Namespace) -> str:
+    """SIGKILL to the evaluator under load."""
+    import evaluator_killed
+
+    with tempfile.TemporaryDirectory(prefix="az-evaluator-") as folder:
+        found = evaluator_killed.measure(Path(folder), options.kills, lambda text: print(text, flush=True))
+    return evaluator_killed.text(found)
+
+
 def crowd(options: argparse.Namespace) -> str:
     """Many clients at once, and again."""
     import crowd as crowds
@@ -178,7 +202,7 @@ def page(_options: argparse.Namespace) -> str:
 
 def everything(options: argparse.Namespace) -> str:
     """All but the soak, one after the other."""
-    for work in (simulate, games, crash, power, fuzz, proxy, crowd):
+    for work in WORKS[:-3]:
         _run(work, options)
     return page(options)
 
@@ -199,6 +223,11 @@ def _note(options: argparse.Namespace, name: str, figure: str) -> None:
         note(name, Result(f"{figure} ({machine})", command, time.strftime("%Y-%m-%d", time.gmtime())))
 
 
+WORKS = (
+    simulate, games, crash, power, fuzz, proxy, shares, evaluator, crowd, soak, page, everything,
+)  # fmt: skip
+
+
 def main() -> int:
     """0 when every promise held."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
@@ -207,10 +236,9 @@ def main() -> int:
     )
     parser.add_argument("--note", action="store_true", help="keep the figures, for docs/faults.md")
     commands = parser.add_subparsers(dest="command", required=True)
-    works = (simulate, games, crash, power, fuzz, proxy, crowd, soak, page, everything)
     parsers = {
         work.__name__: commands.add_parser(work.__name__, help=(work.__doc__ or "").replace("%", "%%"))
-        for work in works
+        for work in WORKS
     }
     for name in ("simulate", "everything"):
         parsers[name].add_argument("--seeds", type=int, default=10_000, help="how many (default 10,000)")
@@ -232,12 +260,17 @@ def main() -> int:
     parsers["fuzz"].add_argument("--seed", type=int, default=1)
     parsers["fuzz"].add_argument("names", nargs="*", help="of decoders; all if none")
     parsers["everything"].set_defaults(names=[])
+    for name in ("shares", "everything"):
+        parsers[name].add_argument("--rounds", type=int, default=7, help="of three turns (default 7)")
+        parsers[name].add_argument("--turn", type=float, default=14.0, help="seconds of one (default 14)")
     for name in ("crowd", "everything"):
         parsers[name].add_argument("--clients", type=int, default=1000, help="(default 1,000)")
+    for name in ("evaluator", "everything"):
+        parsers[name].add_argument("--kills", type=int, default=5, help="(default 5)")
     parsers["soak"].add_argument("--minutes", type=float, default=120.0, help="(default 120)")
     options = parser.parse_args()
     try:
-        _run({work.__name__: work for work in works}[options.command], options)
+        _run({work.__name__: work for work in WORKS}[options.command], options)
     except (Broken, AssertionError) as broken:
         print(f"BROKEN: {broken}", file=sys.stderr)
         return 1

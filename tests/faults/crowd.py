@@ -26,11 +26,14 @@ class ServerAlone(Target):
     def __enter__(self) -> ServerAlone:
         try:
             self._start("server", self._server_flags())
-            self.wait(lambda: self.figures()["evaluators"] > 0, "an evaluator")
+            self.wait(self._is_up, "an evaluator")
         except BaseException:
             self.stop()
             raise
         return self
+
+    def _is_up(self) -> bool:
+        return bool(self.figures()["evaluators"])
 
     def restart(self) -> float:
         """SIGKILL, start, and wait for the first evaluator. When that was there (monotonic)."""
@@ -41,7 +44,7 @@ class ServerAlone(Target):
             self._watcher.close(bye=False)
             self._watcher = None
         self._start("server", self._server_flags())
-        self.wait(lambda: self.figures()["evaluators"] > 0, "an evaluator after the restart")
+        self.wait(self._is_up, "an evaluator after the restart")
         return time.monotonic()
 
     def _server_flags(self) -> list[str]:

@@ -8,10 +8,23 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from client.spool import KEPT, REJECTED, SUFFIX
 from protocol.messages import GameAck
+from protocol.records import sha256
 from store.sqlite import connect
+
+
+class Announced(Protocol):
+    """Weights by their version and hash."""
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def sha256(self) -> bytes: ...
+
 
 Game = tuple[bytes, bytes]
 """Uid and sha256: two games may come under one uid."""
@@ -33,6 +46,11 @@ class Ledger:
         """Uids of games that a client was told are stored."""
         self.learned: Counter[bytes] = Counter()
         """How often a game was handed to training."""
+        self.published: dict[bytes, int] = {}
+        """Version of each file of weights that there is, by its hash."""
+        self.wrong_weights: list[str] = []
+        """Who used weights that are not those that were announced."""
+        self.used_weights = 0
         self.answered_leaves = self.wrong_leaves = self.refused_leaves = 0
 
     def played(self, client: str, uid: bytes, digest: bytes) -> None:
@@ -49,6 +67,14 @@ class Ledger:
 
     def trained(self, uids: Iterable[bytes]) -> None:
         self.learned.update(uids)
+
+    def uses(self, who: str, info: Announced, data: bytes) -> None:
+        """`who` takes these bytes into use for the weights that `info` announces."""
+        self.used_weights += 1
+        if sha256(data) != info.sha256:
+            self.wrong_weights.append(f"{who} uses other bytes than version {info.version} has")
+        elif self.published.get(info.sha256) != info.version:
+            self.wrong_weights.append(f"{who} uses version {info.version}, which nobody has published")
 
     def leaves(self, rows: int, *, is_mine: bool) -> None:
         self.answered_leaves += rows
@@ -111,6 +137,7 @@ def faults(ledger: Ledger, disk: OnDisk) -> list[str]:
         f"P2: game {uid.hex()[:8]} was trained on {n} times" for uid, n in ledger.learned.items() if n > 1
     ]
     found += [f"P3: game {uid.hex()[:8]} is stored and was never played" for uid, _ in stored - ledger.made]
+    found += [f"P6: {what}" for what in ledger.wrong_weights]
     if ledger.wrong_leaves:
         found.append(f"P4: {ledger.wrong_leaves} leaves got an answer that belongs to others")
     return found

@@ -48,8 +48,8 @@ ROWS: tuple[Row, ...] = (
         "weights; kills of the front at any step of the simulation", "P1 P2 P6", f"`{FAULTS} crash`, {SIMULATE}",
         ("crash", "simulate")),
     Row(3, "an evaluator killed or stopped", "kills in the simulation, answers are hashes of the position; SIGSTOP of a "
-        "real one", "P4", f"{SIMULATE}, {tests('server/test_stopped_evaluator.py::test_one_that_stays_stopped_is_killed_and_its_successor_works')}",
-        ("simulate",)),
+        "real one; kills under load, and when the throughput is back", "P4", f"{SIMULATE}, `{FAULTS} evaluator`, {tests('server/test_stopped_evaluator.py::test_one_that_stays_stopped_is_killed_and_its_successor_works')}",
+        ("simulate", "evaluator")),
     Row(4, "CUDA out of memory, device assert", "", "", "", missing="no GPU on the machine of these tests"),
     Row(5, "weights with NaN published", "a file with NaN, Inf or a negative variance", "P6",
         tests("net/test_weights.py::test_numbers_that_are_not_finite_are_refused")),
@@ -65,8 +65,10 @@ ROWS: tuple[Row, ...] = (
     Row(9, "half-open connections", "the simulation cuts connections of which one side hears 5 to 15 s later; a stall of "
         "30 s through the proxy", "P1 P4", f"{SIMULATE}, `{FAULTS} proxy`", ("simulate", "proxy_stall"),
         "no link is taken down between network namespaces"),
-    Row(10, "slow readers", "attacks that read nothing, beside an honest client", "P5", tests(
-        "server/test_chunk_queue.py::test_who_does_not_read_waits_and_holds_up_nobody") + ", `make hostile`"),
+    Row(10, "slow readers", "attacks that read nothing, beside an honest client; one client that stalls, one that floods "
+        "and one that sends garbage beside twenty honest ones, each with its key", "P5", tests(
+        "server/test_chunk_queue.py::test_who_does_not_read_waits_and_holds_up_nobody") + f", `make hostile`, `{FAULTS} shares`",
+        ("shares",)),
     Row(11, "latency 200 ms +- 100, resets, pieces of 7 bytes", "real processes through the proxy", "P1",
         f"`{FAULTS} proxy`, " + tests("faults/test_proxied.py::test_resets_and_changed_bytes_lose_no_game"), ("proxy_slow", "proxy_bad")),
     Row(12, "5 % each of messages lost and repeated", "100,000 fake games in the simulation, without kills", "P1 P2",
@@ -89,8 +91,10 @@ ROWS: tuple[Row, ...] = (
     Row(20, "1,000 clients at once, and again after a kill of azserver", "1,000 real connections from four processes and 20 addresses",
         "P5", f"`{FAULTS} crowd`", ("crowd",), "From one address it takes longer, see below. 24 hours of "
         "churn: `make soak MINUTES=120` does less of it"),
-    Row(21, "late news of weights", "an announcement that a player could not be sent", "P6", tests("server/test_front_bulk.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later")),
-    Row(22, "weights damaged on their way or on disk", "any losses; flipped bytes", "P6", tests(
+    Row(21, "late news of weights", "an announcement that a player could not be sent; the simulation's players fetch what a "
+        "trainer publishes, 5 % of all messages lost", "P6", tests("server/test_front_bulk.py::test_a_player_that_could_not_be_told_of_new_weights_is_told_later") + f", {SIMULATE}",
+        ("simulate",)),
+    Row(22, "weights damaged on their way or on disk", "any losses; flipped bytes; kills of all who send, store or fetch them", "P6", f"{SIMULATE}, " + tests(
         "trainer/test_publishing.py::test_any_losses_end_in_the_same_bytes", "runtime/test_weights_pull.py::test_damaged_bytes_are_thrown_away_and_fetched_again", "server/test_weights_upload.py::test_bytes_with_another_hash_are_thrown_away")),
     Row(23, "a process that stands still", "SIGSTOP of an evaluator", "", tests(
         "server/test_stopped_evaluator.py::test_one_that_was_stopped_until_its_connection_was_cut_works_again")),

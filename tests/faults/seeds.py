@@ -13,6 +13,7 @@ LOSSY = Plan(
     asks=0,
     seconds=300.0,
     game_seconds=4.0,
+    publish_seconds=0.0,
     blows=0,
     weather=Weather(latency=0.2, lost=0.05, repeated=0.05),
 )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from front_bench import GAME, WORDS, echo_all, random_leaves
+from simulated_weights import Publishing, loaded, puller
 from virtual_net import Link, VirtualChannel
 
 from client.kept import Terms
@@ -48,7 +49,9 @@ from protocol.messages import (
 )
 from protocol.records import GameRecord, sha256, to_bytes
 from runtime.connection import Connection
+from runtime.weights_pull import WeightsPull
 from search.leaf_batch import Evaluations, LeafBatch
+from server.upload import WeightsUpload
 from store.sqlite import Store
 from trainer.ingest import Done, Ingest, Job
 from trainer.intake import Intake
@@ -77,6 +80,8 @@ class Kinds:
     ingest: Callable[[], Ingest] = Ingest
     trainer: Callable[[World], Any] = lambda world: SimulatedTrainer(world)
     remote: Callable[..., RemoteEvaluator] = RemoteEvaluator
+    pull: Callable[[], WeightsPull] = WeightsPull
+    upload: Callable[[str], WeightsUpload] = WeightsUpload
     evaluator: Callable[[World], Any] = lambda world: SimulatedEvaluator(world)
 
 
@@ -85,6 +90,7 @@ class SimulatedEvaluator:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._version = 0
         self._channel = VirtualChannel(Link(world.net, EVALUATORS), self._on_frames, self._say_ready)
 
     async def run(self) -> None:
@@ -98,7 +104,10 @@ class SimulatedEvaluator:
     def _on_frames(self, frames: list[memoryview]) -> None:
         message = decode(frames[0])
         if isinstance(message, LoadWeights):
-            self._channel.send([encode(WeightsLoaded(message.version, message.sha256))])
+            answer = loaded(self._world, message)
+            if isinstance(answer, WeightsLoaded):
+                self._version = message.version
+            self._channel.send([encode(answer)])
         elif isinstance(message, Goodbye):
             self._say_ready()
         elif isinstance(message, Batch):
@@ -108,7 +117,7 @@ class SimulatedEvaluator:
 
     def answer(self, batch: Batch, leaves: Any) -> None:
         priors, wdl = echo_all(*leaves)
-        self._channel.send([encode(BatchDone(batch.batch, batch.rows, 1, 0.001)), priors, wdl])
+        self._channel.send([encode(BatchDone(batch.batch, batch.rows, self._version, 0.001)), priors, wdl])
 
 
 class SimulatedTrainer:
@@ -122,7 +131,10 @@ class SimulatedTrainer:
             BULK,
             Hello(PROTOCOL_VERSION, "trainer", "trainer", secret=secret),
             on_message=self._on_message,
+            on_joined=lambda welcome: self.weights.out.joined(welcome, world.loop.time()),
+            on_lost=lambda _: self.weights.out.lost(),
         )
+        self.weights = Publishing(world, self)
         self.store = world.kinds.store(world.database, GAME.name)
         self.intake = Intake(GAME, Expected("", 9, SIMULATIONS), self.store)
         self.ingest = world.kinds.ingest()
@@ -134,8 +146,10 @@ class SimulatedTrainer:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.connection.run())
             group.create_task(self._take_games())
+            group.create_task(self.weights.run())
 
     def _on_message(self, message: AnyMessage, frames: list[memoryview]) -> None:
+        self.weights.out.on_message(message, self.world.loop.time())
         if not isinstance(message, RelayGame):
             return
         answer = self.ingest.on_game(message, bytes(frames[0]))
@@ -216,6 +230,7 @@ class SimulatedClient:
         )
         self.remote = world.kinds.remote(self.leaves.send)
         self.uploader = Uploader(world.kinds.spool(self.folder), self.bulk.send, world.kinds.uploads())
+        self.puller = puller(world, self)
         self.asked: list[Asked] = []
         self._rng = random.Random(world.rng.random())
         self._random = np.random.default_rng(world.rng.getrandbits(32))
@@ -227,6 +242,7 @@ class SimulatedClient:
                 self.bulk.run(),
                 self.leaves.run(),
                 self.uploader.run(),
+                self.puller.run(),
                 self._play(),
                 self._search(),
             ):
@@ -257,11 +273,14 @@ class SimulatedClient:
 
     def _on_joined(self, welcome: Welcome) -> None:
         self.uploader.joined(Terms.of(welcome), trainer_present=welcome.trainer_present)
+        self.puller.joined(welcome)
 
     def _on_lost(self, _: str) -> None:
         self.uploader.lost()
+        self.puller.lost()
 
-    def _on_bulk(self, message: AnyMessage, _frames: list[memoryview]) -> None:
+    def _on_bulk(self, message: AnyMessage, frames: list[memoryview]) -> None:
+        self.puller.on_message(message, frames)
         if isinstance(message, GameAck):
             self.world.ledger.acknowledged(message)
             self.uploader.acknowledged(message)

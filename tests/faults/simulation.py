@@ -22,15 +22,19 @@ import numpy as np
 from front_bench import GAME
 from ledger import Ledger, OnDisk, faults, unfinished
 from simulated_parts import BULK, EVALUATORS, LEAVES, SIMULATIONS, Kinds, SimulatedClient
+from simulated_weights import is_bad
 from virtual_net import Network, VirtualChannel, VirtualDoor, Weather, dealer_of, until
 from virtual_time import Deadlock, Process, VirtualLoop
 
 import runtime.connection
+import server.bulk_service
 import server.front
+import trainer.weights_out
 from bench.random_games import random_game
 from protocol.records import GameRecord
 from protocol.settings import SelfPlaySettings
 from runtime import crash_points
+from runtime.exits import Fatal
 from server.front import Front, FrontSettings
 from server.weights import WeightsStore
 
@@ -41,6 +45,7 @@ BACK_AFTER = 3.0
 """Seconds at most until a killed process is there again."""
 POINTS = {
     "client": tuple(point for point in crash_points.NAMES if point.startswith(("spool.", "uploader."))),
+    "server": tuple(point for point in crash_points.NAMES if point.startswith("weights.")),
     "trainer": tuple(point for point in crash_points.NAMES if point.startswith("store.")),
 }
 """Crash points of a simulated part."""
@@ -57,6 +62,8 @@ class Plan:
     seconds: float = 60.0
     """In which things go wrong."""
     game_seconds: float = 4.0
+    publish_seconds: float = 8.0
+    """Between two publications of weights; 0: there are none."""
     blows: int = 12
     """Kills and cuts."""
     weather: Weather = Weather(latency=0.5, lost=0.05, repeated=0.05)
@@ -70,6 +77,9 @@ class Outcome:
     faults: list[str]
     games: int = 0
     leaves: int = 0
+    weights: int = 0
+    """Files of weights that were published; `used`: how often one was taken into use."""
+    used: int = 0
     messages: int = 0
     blows: list[str] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)
@@ -140,7 +150,10 @@ class World:
             except BaseException as error:
                 self.loop.faults.append(f"{name} cannot start: {error!r}")
                 raise
-            await part.run()
+            try:
+                await part.run()
+            except Exception as error:  # a Killed is none
+                self.loop.faults.append(f"{name} ended by itself: {error!r}")
 
         process.spawn(live)
 
@@ -148,12 +161,14 @@ class World:
         store = WeightsStore(self.folder / "weights", GAME.name)
         (self.folder / "weights").mkdir(exist_ok=True)
         if store.open() is None:
-            store.add(b"weights of nobody", 1, 0, "tiny")
+            first = store.add(b"weights of nobody", 1, 0, "tiny")
+            self.ledger.published[first.sha256] = 1
         settings = FrontSettings(
             run="simulated", game=GAME, history=1, self_play=asdict(SelfPlaySettings(history=1)),
             leaves=(LEAVES,), bulk=(BULK,), evaluators=EVALUATORS,
         )  # fmt: skip
-        front = self.front = Front(settings, store)
+        with mock.patch.object(server.bulk_service, "WeightsUpload", self.kinds.upload):
+            front = self.front = Front(settings, store)
         self.at_end("server", lambda: self.note_faults(front))
         return front
 
@@ -191,9 +206,19 @@ class World:
             rng.choice(links).cut(notice=rng.uniform(5.0, 15.0) if kind == "half_open" else 0.0)
 
     def _check(self) -> None:
-        found = faults(self.ledger, self.on_disk())
+        found = faults(self.ledger, self.on_disk()) + self.weights_on_disk()
         if found:
             raise BrokenPromise(found)
+
+    def weights_on_disk(self) -> list[str]:
+        """What a start of azserver would say of the weights that are current."""
+        try:
+            current = WeightsStore(self.folder / "weights", GAME.name).read()
+        except Fatal as damaged:
+            return [f"P6: {damaged}"]
+        if current is not None and is_bad(current.sha256):
+            return [f"P6: version {current.version} is current, and no evaluator takes it"]
+        return []
 
     def on_disk(self) -> OnDisk:
         trainer, process = self._parts.get("trainer"), self._processes["trainer"]
@@ -204,7 +229,20 @@ class World:
         """Whether nothing is left to do."""
         clients = [part for name, part in self._parts.items() if name.startswith("client-")]
         quiet = all(client.uploader.quiet.is_set() and not client.uploader.spool.games for client in clients)
-        return quiet and self._left_games < 0 and not any(one.rows for c in clients for one in c.asked)
+        answered = not any(one.rows for client in clients for one in client.asked)
+        return quiet and self._left_games < 0 and answered and not self.stale()
+
+    def stale(self) -> list[str]:
+        """Who does not use the current weights, though nothing has stood in the way for long."""
+        current = self.front.store.current
+        assert current is not None
+        late = [
+            f"{name} has weights {part.puller.version}, and {current.version} are current"
+            for name, part in self._parts.items()
+            if name.startswith("client-") and part.puller.version != current.version
+        ]
+        publishing = self._parts["trainer"].weights.out.busy
+        return late + (["the trainer's weights never arrived"] if publishing else [])
 
 
 class BrokenPromise(AssertionError):
@@ -218,10 +256,11 @@ async def _run(world: World) -> list[str]:
         world.net.weather = Weather(latency=0.05)
         rested = await until(world.at_rest, CALM, step=1.0)
         await asyncio.sleep(1.0)
-        found = faults(world.ledger, disk := world.on_disk())
+        found = faults(world.ledger, disk := world.on_disk()) + world.weights_on_disk()
         world.note_faults(world.front)
         if not rested:
-            found += unfinished(world.ledger, disk) or ["leaves were never answered, or games never finished"]
+            waiting = unfinished(world.ledger, disk) + world.stale()
+            found += waiting or ["leaves were never answered, or games never finished"]
         return found + world.loop.faults
     except BrokenPromise as broken:
         return list(broken.args[0])
@@ -243,7 +282,8 @@ def simulate(seed: int, plan: Plan = Plan(), kinds: Kinds = REAL) -> Outcome:
             found = _outcome(loop, world)
         ledger = world.ledger
         return Outcome(
-            seed, found, len(ledger.finished), ledger.answered_leaves, world.net.messages, world.blows,
+            seed, found, len(ledger.finished), ledger.answered_leaves,
+            len(ledger.published) - 1, ledger.used_weights, world.net.messages, world.blows,
             dict(sorted(ledger.answers.items())), round(loop.time(), 3),
         )  # fmt: skip
     finally:
@@ -295,6 +335,7 @@ def virtual(world: World) -> Iterator[None]:
         with (
             mock.patch.multiple(runtime.connection, **connection),
             mock.patch.multiple(server.front, **front),
+            mock.patch.object(trainer.weights_out, "time", clock),
             mock.patch.object(crash_points, "watcher", _watch),
         ):
             yield

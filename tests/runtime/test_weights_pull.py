@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.messages import CHUNK, Chunk, GetChunk, WeightsInfo
+from protocol.messages import CHUNK, Chunk, GetChunk, GetWeights, Pong, WeightsInfo
 from runtime import weights_pull
 from runtime.aio import first_cause
 from runtime.exits import Exit, Fatal
@@ -253,3 +253,20 @@ def test_whoever_waits_for_the_first_weights_is_told_that_they_cannot_be_had(
     assert isinstance(fatal, Fatal)
     assert fatal.code == Exit.BAD_DATA
     assert "azserver doctor" in str(fatal)
+
+
+def test_who_hears_of_newer_weights_in_a_pong_asks_which_they_are(tmp_path: Path) -> None:
+    """The announcement was lost. Nobody asks about weights that are known, or of no use."""
+    asked: list[type] = []
+
+    async def main() -> None:
+        puller = WeightsPuller(tmp_path, lambda _path, _info: "", lambda message: asked.append(type(message)))
+        puller._pull.joined(0.0)
+        puller.on_message(Pong(3), [])
+        puller.on_info(info(3, b"weights 3"))
+        puller.on_message(Pong(3), [])
+        puller._pull._refused = (4, bytes(32))
+        puller.on_message(Pong(4), [])
+
+    asyncio.run(main())
+    assert asked == [GetWeights, GetChunk]

@@ -78,3 +78,11 @@ def test_a_front_that_stood_still_does_not_take_it_for_the_silence_of_others() -
     assert watch.held_up(60.0, 260.0)
     assert not watch.held_up(60.0, 311.0)
     assert ticks(watch, 251, 261) == [(261.0, Kill(0, "up, and silent for 61 s"))]
+
+
+def test_silence_is_told_of_evaluators_that_are_up() -> None:
+    watch = EvaluatorWatch(TIMES)
+    watch.started(0, 0.0)
+    watch.ready(1, 0.0)
+    watch.heard(1, 5.0)
+    assert watch.silence(30.0) == {1: 25.0}
