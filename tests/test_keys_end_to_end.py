@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,16 @@ def running(log: Path, *argv: str) -> Iterator[subprocess.Popen[bytes]]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def has_games(database: Path) -> bool:
+    """Of a trainer that may be about to make it."""
+    with (
+        suppress(sqlite3.OperationalError),
+        closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as db,
+    ):
+        return bool(db.execute("SELECT 1 FROM games").fetchone())
+    return False
 
 
 def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path: Path) -> None:
@@ -90,7 +101,9 @@ def test_clients_and_trainer_join_with_their_keys_until_one_is_revoked(tmp_path:
         one = ("--device", "remote", "--workers", "1", "--spool", str(tmp_path / "spool"))
         client = command("azclient", *dial, "--key", str(files["client"]), *one)
         playing = stack.enter_context(running(log["client"], *client))
-        wait_for(lambda: figures().get("games_acked", 0) > 0, lambda: str(figures()), patience=400)
+        mine = tmp_path / "mine"
+        wait_for(lambda: any(map(has_games, mine.rglob("games.db"))), lambda: str(figures()), patience=400)
+        wait_for(lambda: figures().get("games_acked", 0) > 0, lambda: str(figures()))
         assert set(figures()["keys"]) == {"the-client", "the-trainer", "this server"}
         assert figures()["stored_today"]["the-client"] > 0
         trained = ("--run", str(tmp_path / "mine" / "r"))
