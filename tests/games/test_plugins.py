@@ -119,7 +119,7 @@ def test_the_example_ends_as_its_rules_say(packages: Path) -> None:
 def test_azrun_plays_and_trains_the_example(packages: Path, tmp_path: Path) -> None:
     """Server, workers, client and trainer find it, each in its own process: trained weights are played."""
     trainer = tmp_path / "trainer.toml"
-    trainer.write_text("window.min_positions = 200\noptimizer.batch = 32\npublishing.seconds = 3.0\n")
+    trainer.write_text("window.min_positions = 200\noptimizer.batch = 32\npublishing.seconds = 1.0\n")
     azrun = subprocess.Popen(
         [
             *(sys.executable, "-m", "commands.azrun", "--game", "avoid_three", "--simulations", "4"),
