@@ -36,8 +36,17 @@ def never(state: State, action: int) -> bool:
     return False
 
 
-PgnWriter = Callable[[Mapping[str, str], str, Sequence[tuple[str, str]], str], str]
-"""(tags of PGN, start, (move, comment) of each ply, last comment) -> the game as text, in PGN or the like."""
+class WrittenMove(NamedTuple):
+    """A move as it is written into a file, in the game's notation."""
+
+    move: str
+    comment: str = ""
+    others: Sequence[tuple[str, str]] = ()
+    """(move, comment) of moves that could have been played instead."""
+
+
+PgnWriter = Callable[[Mapping[str, str], str, Sequence[WrittenMove], str], str]
+"""(tags of PGN, start, the moves, last comment) -> the game as text, in PGN or the like."""
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ async def _weights(request: web.Request) -> web.Response:
 async def _download(request: web.Request) -> web.Response:
     site = request.app[SITE]
     run, number = site.run_of(request), _number(request)
-    form = request.query.get("form", "")
-    name, text = await site.reading(lambda: site.shelf.download(run, number, form))
+    form, others = request.query.get("form", ""), number_in(request, "variations", 0, 0, MOST)
+    name, text = await site.reading(lambda: site.shelf.download(run, number, form, others))
     headers = {"Content-Disposition": f'attachment; filename="{quote(name)}"'}
     return web.Response(text=text, content_type="text/plain", headers=headers)
 

@@ -148,15 +148,17 @@ class Shelf:
         _check_ply(one, ply)
         return one.record.start, [done.move for done in one.plies[:ply]], one.played.states[ply]
 
-    def download(self, run: RunFolder, number: int, form: str) -> tuple[str, str]:
-        """(file name, contents) of a game in one of its `forms_of`; "" is the first."""
+    def download(self, run: RunFolder, number: int, form: str, others: int) -> tuple[str, str]:
+        """(file name, contents) of a game in one of its `forms_of`; "" is the first. `others`: how many other
+        moves of each search to add."""
         one = self._of(run, number)
         forms = forms_of(one.game)
         form = form or next(iter(forms))
         if form not in forms:
             text = f"Games of {one.game.name} can be had as {' or '.join(forms)}, not as {form[:40]!r}."
             raise Trouble(text, HTTPStatus.BAD_REQUEST)
-        text = forms[form](one.game, tags(f"azselfplay {run.name}", one.stored, one.record), one.record)
+        its_tags = tags(f"azselfplay {run.name}", one.stored, one.record)
+        text = forms[form](one.game, its_tags, one.record, others)
         ending = ENDINGS.get(form, form.lower())
         return f"{run.name}-{number}.{ending}", text + "\n"
 

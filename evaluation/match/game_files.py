@@ -8,7 +8,7 @@ from typing import TextIO
 
 from evaluation.match.runner import FAILURE, TIME, PlayedGame
 from games.game_history import GameHistory
-from games.knowledge import PgnWriter, knowledge_of
+from games.knowledge import PgnWriter, WrittenMove, knowledge_of
 from games.spec import Game
 from runtime.exits import Exit, Fatal
 
@@ -34,7 +34,7 @@ def to_pgn(game: Game, write: PgnWriter, played: PlayedGame, event: str) -> str:
         "PlyCount": str(played.plies),
         "Termination": _termination(played),
     }
-    moves = [(move, "") for move in replay_of(game, played).moves_text()]
+    moves = [WrittenMove(move) for move in replay_of(game, played).moves_text()]
     ending = played.reason + (f": {played.detail}" if played.detail else "")
     return write(tags, played.start, moves, ending) + "\n\n"
 

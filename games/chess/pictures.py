@@ -7,7 +7,7 @@ from functools import partial
 
 from games.chess.fen import SQUARES, state_to_fen
 from games.chess.notation import action_to_uci
-from games.knowledge import Clicks, grid
+from games.knowledge import Clicks, WrittenMove, grid
 from games.spec import State
 
 PICTURE_SIZE = 230
@@ -28,9 +28,9 @@ def svg(state: State, move: str, *, turned: bool = False) -> bytes:
     return str(chess.svg.board(board, orientation=below, size=PICTURE_SIZE, lastmove=last)).encode()
 
 
-def pgn(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], ending: str) -> str:
-    """A game as PGN. `moves`: UCI and a comment; `ending`: comment behind the last move. ValueError if a move
-    is none."""
+def pgn(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
+    """A game as PGN, other moves as variations. `moves`: in UCI; `ending`: comment behind the last move.
+    ValueError if a move is none."""
     import chess
     import chess.pgn
 
@@ -38,8 +38,11 @@ def pgn(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], e
     tree.setup(chess.Board(start) if start else chess.Board())
     tree.headers.update(tags)
     node: chess.pgn.GameNode = tree
-    for move, comment in moves:
-        node = node.add_variation(chess.Move.from_uci(move), comment=comment)
+    for move, comment, others in moves:
+        played = node.add_main_variation(chess.Move.from_uci(move), comment=comment)
+        for other, its_comment in others:
+            node.add_variation(chess.Move.from_uci(other), comment=its_comment)
+        node = played
     if ending:
         node.comment = ending
     return tree.accept(chess.pgn.StringExporter(columns=PGN_COLUMNS))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 
 from sgfmill import sgf
 
@@ -15,7 +14,7 @@ from games.go.kernels import kernels_of
 from games.go.notation import STONES, Text
 from games.go.rules import GoRules
 from games.go.vertices import action_of, vertex_of
-from games.knowledge import PgnWriter
+from games.knowledge import PgnWriter, WrittenMove
 from games.spec import RESIGNATION
 
 COLOURS = "bw"
@@ -34,6 +33,9 @@ class SgfGame:
     """Further properties of the root, such as PB, PW, RE, DT."""
     comments: dict[int, str] = field(default_factory=dict)
     """By the number of moves before them. Written only."""
+    others: dict[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    """(action, comment) of moves that could have been played instead, by the number of moves before them.
+    Written as variations only."""
 
     def game_history(self) -> GameHistory:
         """The game played again. ValueError names the first move that is not legal."""
@@ -125,27 +127,42 @@ def write(game: SgfGame) -> bytes:
         points = [(row, col) for row in range(size) for col in range(size)]
         root.set_setup_stones(*([at for at in points if rows[at[0]][at[1]] == stone] for stone in STONES))
         root.set("PL", COLOURS[mover])
+
+    def point_of(action: int) -> tuple[int, int] | None:
+        return None if action == size * size else divmod(action, size)
+
     for number, action in enumerate(game.actions):
-        node = tree.extend_main_sequence()
-        node.set_move(COLOURS[(mover + number) % 2], None if action == size * size else divmod(action, size))
-    for node, comment in zip(tree.get_main_sequence(), map(game.comments.get, count()), strict=False):
-        if comment:
-            node.set("C", comment)
+        tree.extend_main_sequence().set_move(COLOURS[(mover + number) % 2], point_of(action))
+    for number, node in enumerate(tree.get_main_sequence()):
+        _note(node, game.comments.get(number, ""))
+        for action, comment in game.others.get(number, ()):
+            other = node.new_child()  # behind the main line, which is there already
+            other.set_move(COLOURS[(mover + number) % 2], point_of(action))
+            _note(other, comment)
     data: bytes = tree.serialise()
     return data
+
+
+def _note(node: sgf.Tree_node, comment: str) -> None:
+    if comment:
+        node.set("C", comment)
 
 
 def sgf_writer(rules: GoRules) -> PgnWriter:
     """What writes games under these rules as SGF, from the tags of PGN, whose White is the first player."""
 
-    def written(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], ending: str) -> str:
-        actions = tuple(action_of(rules.size, move) for move, _ in moves)
-        comments = {number: comment for number, (_, comment) in enumerate(moves, 1)}
+    def written(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
+        actions = tuple(action_of(rules.size, one.move) for one in moves)
+        comments = {number: one.comment for number, one in enumerate(moves, 1)}
+        others = {
+            number: tuple((action_of(rules.size, move), comment) for move, comment in one.others)
+            for number, one in enumerate(moves)
+        }
         if ending:
             comments[len(moves)] = "\n".join(filter(None, [comments.get(len(moves), ""), ending]))
         names = {"PB": "White", "PW": "Black", "EV": "Event", "PC": "Site", "DT": "Date"}
         root = {name: tags[tag] for name, tag in names.items() if tags.get(tag, "").strip("?.")}
-        game = SgfGame(rules, start, actions, root, comments)
+        game = SgfGame(rules, start, actions, root, comments, others)
         reasons = (tags.get("Termination", ""), ending.partition(":")[0])
         root["RE"] = _result(game, tags.get("Result", "*"), RESIGNATION in reasons)
         return write(game).decode()

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from games.bits import ONE
+from games.knowledge import WrittenMove
 from games.shogi.actions import DROP_PLANE, PROMOTION_PLANE, squares_of
 from games.shogi.layout import CODE_LETTERS, REST, STATE_WORDS, WHITES, code_at, codes_of
 from games.shogi.notation import action_from_usi, dropped_kind
 from games.shogi.play import play
-from games.shogi.records import side_to_move, up_to_resignation
+from games.shogi.records import remarks, side_to_move, up_to_resignation
 from games.shogi.sfen import HAND_ORDER, hand_counts, state_from_sfen
 from games.spec import State
 
@@ -36,7 +37,7 @@ ENDS = {
 """By end reason: the last line of the moves, what is said of the winner, whether that is the side to move."""
 
 
-def kif(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], ending: str) -> str:
+def kif(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
     """A game as KIF, like `games.shogi.records.csa`. ValueError if a move is none."""
     state = state_from_sfen(start)
     moves = up_to_resignation(tags, state, moves)
@@ -47,9 +48,9 @@ def kif(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], e
     lines += [f"先手：{tags.get('White', '')}", f"後手：{tags.get('Black', '')}"]
     lines.append("手数----指手---------消費時間--")
     before = -1
-    for number, (usi, comment) in enumerate(moves, 1):
-        line, state, before = _played(state, usi, before)
-        lines += [f"{number:4} {line}", *_comments(comment)]
+    for number, one in enumerate(moves, 1):
+        line, state, before = _played(state, one.move, before)
+        lines += [f"{number:4} {line}", *_comments(remarks(one))]
     reasons = (tags.get("Termination", ""), ending.partition(":")[0])
     return "\n".join([*lines, *_end(state, len(moves), reasons), *_comments(ending)])
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from games.bits import ONE
+from games.knowledge import WrittenMove
 from games.shogi.actions import DROP_PLANE, squares_of
 from games.shogi.layout import REST, STATE_WORDS, WHITES, code_at, codes_of
 from games.shogi.notation import action_from_usi
@@ -19,12 +20,12 @@ PIECE_NAMES = ("", "FU", "KY", "KE", "GI", "KI", "KA", "HI", "OU", "TO", "NY", "
 BETWEEN_GAMES = "/\n"
 
 
-def csa(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], ending: str) -> str:
+def csa(tags: Mapping[str, str], start: str, moves: Sequence[WrittenMove], ending: str) -> str:
     """A game in CSA's format; how it ended is `%CHUDAN`, broken off, where CSA has no word for it.
     ValueError if a move is none.
 
     tags     as of PGN: White is the first player, which is Black (sente) in shogi
-    moves    USI and a comment
+    moves    in USI; other moves than those played become comments, as CSA has no variations
     ending   comment behind the last move. How the game ended is the tag Termination or its beginning
     """
     state = state_from_sfen(start)
@@ -32,9 +33,9 @@ def csa(tags: Mapping[str, str], start: str, moves: Sequence[tuple[str, str]], e
     lines = ["V2.2", f"N+{tags.get('White', '')}", f"N-{tags.get('Black', '')}"]
     lines += [f"${name.upper()}:{tags[name]}" for name in ("Event", "Site") if name in tags]
     lines += _position(state)
-    for usi, comment in moves:
-        line, state = _played(state, usi)
-        lines += [line, *_comments(comment)]
+    for one in moves:
+        line, state = _played(state, one.move)
+        lines += [line, *_comments(remarks(one))]
     reasons = (tags.get("Termination", ""), ending.partition(":")[0])
     return "\n".join([*lines, _end(state, reasons), *_comments(ending)])
 
@@ -44,9 +45,14 @@ def side_to_move(state: State) -> int:
     return int(state[REST] & ONE)
 
 
+def remarks(one: WrittenMove) -> str:
+    """The comment of a move, and a line for each other move."""
+    return "\n".join([*filter(None, [one.comment]), *(f"{move} {comment}" for move, comment in one.others)])
+
+
 def up_to_resignation(
-    tags: Mapping[str, str], start: State, moves: Sequence[tuple[str, str]]
-) -> Sequence[tuple[str, str]]:
+    tags: Mapping[str, str], start: State, moves: Sequence[WrittenMove]
+) -> Sequence[WrittenMove]:
     """The moves after which the side to move resigned. A side of self-play resigns with its move, which game
     files have no word for: it is left out."""
     winner = {"1-0": 0, "0-1": 1}.get(tags.get("Result", ""))

@@ -24,6 +24,7 @@ EXAMPLES = (
     "azplay games chess-tiny list --newest 20",
     "azplay games chess-tiny show 17 --boards 4",
     "azplay games runs/chess-tiny export --first 100 --last 199 --out games.pgn",
+    "azplay games chess-tiny export --newest 1 --variations 3 --out newest.pgn",
     "azplay games shogi-1 export --form kif --out games.kifu",
 )
 Action = Literal["list", "show", "export", "verify", "stats"]
@@ -56,13 +57,17 @@ class GamesConfig:
     """export: pgn, sgf, csa, kif or text, as far as the game has them; empty: the first that it has."""
     out: Path | None = None
     """export: file to write. Not given: standard output."""
+    variations: int = 0
+    """export: add this many other moves of each search, the most visited ones with their visits, as
+    variations in PGN and SGF, as comments in CSA and KIF."""
 
 
 def main() -> int:
     """Entry point. Returns the exit status."""
     _check_order(sys.argv[1:])
     config = load(GamesConfig, command="azplay games", examples=EXAMPLES)
-    check_ranges(config, **dict.fromkeys(("number", "first", "last", "newest", "boards"), (0, math.inf)))
+    counts = ("number", "first", "last", "newest", "boards", "variations")
+    check_ranges(config, **dict.fromkeys(counts, (0, math.inf)))
     from store.reader import Range, open_games
 
     wanted = Range(config.first, config.last, config.newest)
@@ -112,9 +117,9 @@ def _show(games: StoreReader, config: GamesConfig) -> int:
 
 
 def _export(games: StoreReader, wanted: Range, config: GamesConfig) -> int:
-    from report.games.export import export
+    from report.games.export import Manner, export
 
-    exported, damaged = export(games, wanted, config.form, config.out, _say)
+    exported, damaged = export(games, wanted, Manner(config.form, config.variations), config.out, _say)
     _say(f"{exported} games exported, {damaged} damaged ones left out")
     return int(Exit.BAD_DATA if damaged else Exit.OK)
 

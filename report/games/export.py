@@ -4,12 +4,16 @@ A comment is `[%value +0.123] [%visits 312/800] [%prior_value +0.080] [%prior_kl
 root's value after the search for the side that moves, in [-1, 1]; visits of the move played and of all moves;
 the network's value; KL of the search's policy from the network's, nats; mean and largest depth of the
 simulations, plies. The last three stand only where they are known.
+
+Other moves that the search visited can be added: variations of one move in PGN and SGF, comments elsewhere.
+Records hold the visits of these moves, but no values.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,7 +21,7 @@ from typing import TextIO
 
 from games import get_game
 from games.game_history import GameHistory
-from games.knowledge import PgnWriter, knowledge_of
+from games.knowledge import PgnWriter, WrittenMove, knowledge_of
 from games.spec import Game
 from protocol.records import BadRecord, GameRecord
 from report.games.showing import RESULTS, Ply, plies, versions
@@ -25,8 +29,8 @@ from runtime.exits import Exit, Fatal
 from store.reader import Range, StoreReader
 from store.rows import Stored
 
-Writer = Callable[[Game, dict[str, str], GameRecord], str]
-
+Writer = Callable[[Game, dict[str, str], GameRecord, int], str]
+"""(game, tags, record, how many other moves of each search to add) -> the game as text."""
 
 TEXT = "text"
 """The form of our own, which any game has: tags and moves."""
@@ -54,20 +58,28 @@ def _form_named(name: str, game: Game) -> str:
     return forms[name.lower()]
 
 
+@dataclass(frozen=True)
+class Manner:
+    """How games are exported."""
+
+    form: str = ""
+    """One of `forms_of`, in small or capital letters; "" is the first."""
+    others: int = 0
+    """How many other moves of each search to add, the most visited ones."""
+
+
 def export(
-    games: StoreReader, wanted: Range, form: str, out: Path | None, say: Callable[[str], None]
+    games: StoreReader, wanted: Range, manner: Manner, out: Path | None, say: Callable[[str], None]
 ) -> tuple[int, int]:
     """Write the games in `wanted` to `out` (None: standard output). Returns (exported, damaged) games.
-
-    `form`: one of `forms_of`, in small or capital letters; "" is the first. Fatal(CONFIG) for another one.
-    """
-    name = _form_named(form, get_game(games.game))
+    Fatal(CONFIG) for a form that the game does not have."""
+    manner = replace(manner, form=_form_named(manner.form, get_game(games.game)))
     if out is None:
-        return _export_to(sys.stdout, games, wanted, name, say)
+        return _export_to(sys.stdout, games, wanted, manner, say)
     partial = out.with_name(out.name + ".partial")
     try:
         with partial.open("w", encoding="utf-8") as file:
-            counts = _export_to(file, games, wanted, name, say)
+            counts = _export_to(file, games, wanted, manner, say)
         partial.replace(out)
     except OSError as error:
         raise Fatal(f"cannot write {out}: {error.strerror}", Exit.DISK) from error
@@ -75,17 +87,17 @@ def export(
 
 
 def _export_to(
-    file: TextIO, games: StoreReader, wanted: Range, form: str, say: Callable[[str], None]
+    file: TextIO, games: StoreReader, wanted: Range, manner: Manner, say: Callable[[str], None]
 ) -> tuple[int, int]:
     game, exported, damaged = get_game(games.game), 0, 0
     forms = forms_of(game)
-    write = forms[form]
-    between = knowledge_of(game).between_games if form == next(iter(forms)) else ""
+    write = forms[manner.form]
+    between = knowledge_of(game).between_games if manner.form == next(iter(forms)) else ""
     event = f"azselfplay {games.path.resolve().parent.name}"
     for stored in games.rows(wanted):
         try:
             record = stored.record(game)
-            text = write(game, tags(event, stored, record), record)
+            text = write(game, tags(event, stored, record), record, manner.others)
         except (BadRecord, ValueError) as error:
             damaged += 1
             say(f"game {stored.seq} is damaged: {error}")
@@ -113,27 +125,41 @@ def tags(event: str, stored: Stored, record: GameRecord) -> dict[str, str]:
     return {**found, "Start": record.start} if record.start else found
 
 
-def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRecord) -> str:
+def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
     """A game as PGN. ValueError if it breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)
-    moves = [(ply.move, comment(ply)) for ply in plies(game, record, game_history)]
+    moves = [
+        WrittenMove(ply.move, comment(ply), other_moves(ply, others))
+        for ply in plies(game, record, game_history)
+    ]
     return write({name: text for name, text in headers.items() if name != "Start"}, record.start, moves, "")
 
 
-def as_text(game: Game, headers: dict[str, str], record: GameRecord) -> str:
-    """A game as tags and moves. The move number rises with each turn of the first player. ValueError if the
-    game breaks the rules."""
+def as_text(game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
+    """A game as tags and moves, other moves in brackets behind the one played. The move number rises with
+    each turn of the first player. ValueError if the game breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)
     lines, number, before = list[str](), 0, 1
     for ply in plies(game, record, game_history):
         number += ply.side < before or number == 0
         before = ply.side
-        lines.append(f"{number}{'...' if ply.side else '.'} {ply.move} {{{comment(ply)}}}")
+        shown = [f"{ply.move} {{{comment(ply)}}}"]
+        shown += [f"({move} {{{its_comment}}})" for move, its_comment in other_moves(ply, others)]
+        lines.append(f"{number}{'...' if ply.side else '.'} {' '.join(shown)}")
     all_tags = {"Game": game.name, **headers}
     if (score := game_history.score()) is not None:
         all_tags["Score"] = f"{score:+g}"
     written = [f'[{name} "{text}"]' for name, text in all_tags.items()]
     return "\n".join([*written, "", *lines, headers["Result"]])
+
+
+def other_moves(ply: Ply, most: int) -> list[tuple[str, str]]:
+    """(move, comment) of the most visited moves that were not played, at most `most`."""
+    visited = [(move, visits) for move, visits in ply.most_visited if move != ply.move]
+    return [
+        (move, f"[%visits {visits}/{ply.all_visits}] {visits / ply.all_visits:.0%}")
+        for move, visits in visited[:most]
+    ]
 
 
 def comment(ply: Ply) -> str:

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scaled_examples import scaled
+from sgfmill import sgf
 
 from games.game_history import GameHistory
 from games.go import GoRules, game_of
 from games.go.sgf import SgfGame, read, result_text, write
-from games.knowledge import knowledge_of
+from games.knowledge import WrittenMove, knowledge_of
 
 RULES = GoRules(9, komi=6.5)
 
@@ -91,7 +92,7 @@ def test_games_of_runs_and_matches_are_written_as_sgf() -> None:
     write_game = knowledge_of(game_of(GoRules(3))).pgn
     assert write_game is not None
     tags = {"White": "one [a]", "Black": "other", "Result": "1-0", "Date": "????.??.??"}
-    moves = [("B2", "1.0"), ("pass", ""), ("pass", "")]
+    moves = [WrittenMove("B2", "1.0"), WrittenMove("pass"), WrittenMove("pass")]
     text = write_game(tags, "", moves, "more_points")
     found = read(text.encode())
     assert found.tags == {"PB": "one [a]", "PW": "other", "RE": "B+1.5"}
@@ -101,3 +102,16 @@ def test_games_of_runs_and_matches_are_written_as_sgf() -> None:
     for ending, result in (("resignation", "B+R"), ("time", "B+")):
         text = write_game(tags, "", moves[:1], ending)
         assert read(text.encode()).tags["RE"] == result
+
+
+def test_other_moves_are_variations_that_sgfmill_reads() -> None:
+    """Of the move for which they stand, by the same side, behind the main line."""
+    write_game = knowledge_of(game_of(GoRules(3))).pgn
+    assert write_game is not None
+    moves = [WrittenMove("B2", "1.0", [("A1", "two"), ("pass", "")]), WrittenMove("pass", "", [("C3", "x")])]
+    text = write_game({"Result": "1-0"}, "", moves, "").encode()
+    root = sgf.Sgf_game.from_bytes(text).get_root()
+    assert [child.get_move() for child in root] == [("b", (1, 1)), ("b", (0, 0)), ("b", None)]
+    assert root[1].get("C") == "two"
+    assert [child.get_move() for child in root[0]] == [("w", None), ("w", (2, 2))]
+    assert read(text).game_history().moves_text() == ["B2", "pass"]

@@ -10,6 +10,7 @@ import shogi.KIF
 
 from games import get_game
 from games.game_history import GameHistory, replay
+from games.knowledge import WrittenMove
 from games.shogi.kif import kif
 from games.shogi.records import csa
 
@@ -26,7 +27,12 @@ def played(seed: int, plies: int, start: str = "") -> GameHistory:
 
 
 def text_of(game: GameHistory, **tags: str) -> str:
-    return kif(tags, game.start, [(move, "well\nplayed") for move in game.moves_text()], "")
+    return kif(
+        tags,
+        game.start,
+        [WrittenMove(move, "well\nplayed", [("9i9h", "20 %")]) for move in game.moves_text()],
+        "",
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -38,7 +44,7 @@ def test_cshogi_reads_moves_players_comments_and_the_result(seed: int) -> None:
     assert [cshogi.move_to_usi(move) for move in read.moves] == moves
     assert {True} == {any(sign in "".join(moves) for sign in signs) for signs in ("*", "+")}
     assert read.names == ["a", "b"]
-    assert read.comments == ["well\nplayed"] * len(moves)
+    assert read.comments == ["well\nplayed\n9i9h 20 %"] * len(moves)
     assert read.win == (cshogi.WHITE_WIN if len(moves) % 2 == 0 else cshogi.BLACK_WIN)
 
 
@@ -74,7 +80,7 @@ def test_the_last_lines_say_how_the_game_ended(reason: str, side: str, line: str
 def test_a_side_that_resigns_with_its_move_is_not_shown_to_have_played_it() -> None:
     """Self-play's way; the formats have it that the side to move resigns."""
     tags = {"Termination": "resignation", "Result": "0-1"}
-    moves = [(move, "") for move in ("7g7f", "3c3d", "2g2f")]
+    moves = [WrittenMove(move) for move in ("7g7f", "3c3d", "2g2f")]
     assert kif(tags, "", moves, "").splitlines()[-2:] == ["   3 投了", "まで2手で後手の勝ち"]
     assert csa(tags, "", moves, "").splitlines()[-2:] == ["-3334FU", "%TORYO"]
     assert csa({**tags, "Result": "1-0"}, "", moves, "").splitlines()[-2:] == ["+2726FU", "%TORYO"]
@@ -82,4 +88,4 @@ def test_a_side_that_resigns_with_its_move_is_not_shown_to_have_played_it() -> N
 
 def test_a_move_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="not a legal move"):
-        kif({}, "", [("7g7e", "")], "")
+        kif({}, "", [WrittenMove("7g7e")], "")

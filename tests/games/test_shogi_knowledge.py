@@ -13,7 +13,7 @@ from shogi_agreement import STARTS
 from evaluation.match.game_files import GameFiles
 from evaluation.match.runner import PlayedGame
 from games.game_history import replay
-from games.knowledge import knowledge_of
+from games.knowledge import WrittenMove, knowledge_of
 from games.perft import perft
 from games.shogi import GAME
 from games.shogi.heuristic import is_noisy, material, order_score
@@ -78,7 +78,7 @@ def test_cshogi_reads_the_games_that_are_written(start: str) -> None:
         game.play(int(rng.choice(game.legal_actions())))
     moves = game.moves_text()
     tags = {"White": "first", "Black": "second", "Termination": "resignation", "Event": "an event"}
-    text = csa(tags, start, [(move, "well\nplayed") for move in moves], "")
+    text = csa(tags, start, [WrittenMove(move, "well\nplayed", [("9i9h", "20 %")]) for move in moves], "")
     (read,) = cshogi.Parser.parse_str(text)
     assert [cshogi.move_to_usi(move) for move in read.moves] == moves
     assert (read.names, read.endgame) == (["first", "second"], "%TORYO")
@@ -120,7 +120,7 @@ def test_the_last_line_says_how_the_game_ended(reason: str, side: str, line: str
 
 def test_a_move_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="not a legal move"):
-        csa({}, "", [("7g7e", "")], "")
+        csa({}, "", [WrittenMove("7g7e")], "")
 
 
 def test_probes_are_as_they_are_called() -> None:

@@ -18,12 +18,13 @@ from games_runs import entry, records, store_run
 from twice import GAME as TWICE
 
 from games import GAME_NAMES, get_game
-from games.game_history import replay
+from games.game_history import GameHistory, replay
 from games.movers import Movers
 from protocol.records import PER_PLY
 from report.bins import by_version
 from report.games.command import main
 from report.games.export import as_text
+from report.games.showing import plies
 from runtime.exits import Exit, Fatal
 from store.reader import PAGE, Range, open_games
 from store.sqlite import Store
@@ -133,6 +134,33 @@ def test_exported_chess_games_replay_to_the_same_end(start: str, tmp_path: Path,
     assert chess.pgn.read_game(file) is None
 
 
+def test_the_most_visited_other_moves_are_variations_of_an_exported_game(tmp_path: Path, monkeypatch) -> None:
+    """python-chess finds the same game, and at each move the others with their visits."""
+    (record,) = records("chess", 1)
+    run, out = store_run(tmp_path / "c", "chess", [entry(record)]), tmp_path / "games.pgn"
+    assert azplay_games(monkeypatch, run, "export", "--out", out, "--variations", 2) == Exit.OK
+    read = chess.pgn.read_game(io.StringIO(out.read_text()))
+    assert read is not None
+    assert not read.errors
+    game_history = GameHistory(get_game("chess"), "", record.max_plies)
+    node: chess.pgn.GameNode = read
+    for ply in plies(get_game("chess"), record, game_history):
+        main, *others = node.variations
+        assert main.move.uci() == ply.move
+        wanted = [one for one in ply.most_visited if one[0] != ply.move][:2]
+        assert [other.move.uci() for other in others] == [move for move, _ in wanted]
+        for other, (_, visits) in zip(others, wanted, strict=True):
+            assert other.comment.startswith(f"[%visits {visits}/{ply.all_visits}] ")
+        node = main
+    assert node.is_end()
+
+
+def test_other_moves_stand_behind_the_one_played_in_games_as_text(run: Path, monkeypatch, capsys) -> None:
+    assert azplay_games(monkeypatch, run, "export", "--last", 1, "--variations", 1) == Exit.OK
+    first = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("1. "))
+    assert re.fullmatch(r"1\. \d \{\[%value .*\} \(\d \{\[%visits \d+/20\] \d+%\}\)", first)
+
+
 def test_what_the_search_knew_of_the_network_is_exported_where_it_is_known(tmp_path, monkeypatch) -> None:
     [record] = records("connect_four", 1)
     some = np.full(record.plies, np.nan, np.float16)
@@ -166,7 +194,7 @@ def test_other_games_are_exported_in_the_same_shape(run: Path, monkeypatch, caps
 def test_exported_moves_are_numbered_by_whose_they_are() -> None:
     """The number rises when the first player's turn comes, and stays while anybody moves on."""
     record = records(TWICE.name, 1)[0]
-    text = as_text(TWICE, {"Result": "*"}, record).splitlines()
+    text = as_text(TWICE, {"Result": "*"}, record, 0).splitlines()
     numbers = [line.split()[0] for line in text if "%value" in line]
     wanted, number, before = [], 0, -1
     for sign in Movers(TWICE)("", record.actions).tolist():

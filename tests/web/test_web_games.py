@@ -138,11 +138,15 @@ def test_games_are_downloaded_as_other_programs_read_them(
     async def look(client: Client) -> None:
         shown = await got(client, "/api/run/a-run/games/1")
         assert shown["forms"] == [form for form, _, _ in forms]
-        path = "/run/a-run/games/1/download"
+        path, plain = "/run/a-run/games/1/download", ""
         for form, ending, begin in [("", *forms[0][1:]), *forms]:
             async with client.get(f"{path}?form={form}") as answer:
                 assert answer.headers["Content-Disposition"] == f'attachment; filename="a-run-1.{ending}"'
-                assert (await answer.text()).startswith(begin)
+                text = await answer.text()
+                assert text.startswith(begin)
+            plain = plain or text
+        async with client.get(f"{path}?variations=2") as answer:
+            assert len(await answer.text()) > len(plain), "other moves were searched"
         async with client.get(f"{path}?form=odt") as answer:
             assert answer.status == 400
             assert "can be had as" in await answer.text()

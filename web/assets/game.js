@@ -7,9 +7,10 @@ import { Variations } from "./variations.js";
 
 const { run, number } = main.dataset;
 const SIDES = ["first player", "second player"];
+const OTHERS = 3; // other moves of each search in a download with variations
 const about = el("p", { class: "state" });
 const board = new Board();
-const value = new Chart({ title: "Value for the first player", caption: "After the search, and the network's own before it. Click to go there.", range: [-1.05, 1.05], choose: (at) => go(Math.round(at)) });
+const value = new Chart({ title: "Value for the first player", unit: "value", caption: "After the search, and the network's own before it. Click to go there.", range: [-1.05, 1.05], choose: (at) => go(Math.round(at)) });
 const slider = el("input", { type: "range", min: 0, value: 0, "aria-label": "Position", oninput: () => go(Number(slider.value)) });
 const where = el("p", { class: "where", role: "status" });
 const search = el("section", { "aria-label": "The search in this position" });
@@ -26,12 +27,22 @@ const step = (text, label, to) => el("button", { type: "button", "aria-label": l
 const steps = el("div", { class: "steps" },
   step("|◀", "First position", () => 0), step("◀", "Back", () => ply - 1), step("▶", "Forward", () => ply + 1), step("▶|", "Last position", () => game.moves.length));
 
+const withOthers = el("input", { type: "checkbox", onchange: () => drawLinks() });
+const links = el("span");
+
+function drawLinks() {
+  const more = withOthers.checked ? `&variations=${OTHERS}` : "";
+  links.replaceChildren(...game.forms.flatMap((form, at) => [at ? ", " : "",
+    el("a", { href: pageOf(run, `/games/${number}/download?form=${form}${more}`), download: true, "aria-label": `Download as ${form}` }, form)]));
+}
+
 function drawAbout() {
   const score = game.score === null ? "" : ` (${signed(game.score, 1)})`;
   about.replaceChildren(
     `${game.result}${score} by ${words(game.reason)}, ${game.plies} plies, weights ${game.weights}, ${count(game.simulations)} simulations a move, played by ${game.player || "?"}. `,
-    "Download: ", ...game.forms.flatMap((form, at) => [at ? ", " : "",
-      el("a", { href: pageOf(run, `/games/${number}/download?form=${form}`), download: true, "aria-label": `Download as ${form}` }, form)]));
+    "Download: ", links, " ",
+    el("label", { class: "check" }, withOthers, ` with the ${OTHERS} most visited other moves as variations`));
+  drawLinks();
 }
 
 function drawValue() {
