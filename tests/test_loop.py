@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(3600)
 TRAINER = """
 window.min_positions = 300
 optimizer.batch = 64
-publishing.seconds = 3.0
+publishing.seconds = 1.0
 cpu_threads = 1
 """
 
