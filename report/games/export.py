@@ -135,7 +135,7 @@ def as_pgn(write: PgnWriter, game: Game, headers: dict[str, str], record: GameRe
     return write({name: text for name, text in headers.items() if name != "Start"}, record.start, moves, "")
 
 
-def as_text(game: Game, headers: dict[str, str], record: GameRecord, others: int) -> str:
+def as_text(game: Game, headers: dict[str, str], record: GameRecord, others: int = 0) -> str:
     """A game as tags and moves, other moves in brackets behind the one played. The move number rises with
     each turn of the first player. ValueError if the game breaks the rules."""
     game_history = GameHistory(game, record.start, record.max_plies)

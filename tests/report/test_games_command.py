@@ -194,7 +194,7 @@ def test_other_games_are_exported_in_the_same_shape(run: Path, monkeypatch, caps
 def test_exported_moves_are_numbered_by_whose_they_are() -> None:
     """The number rises when the first player's turn comes, and stays while anybody moves on."""
     record = records(TWICE.name, 1)[0]
-    text = as_text(TWICE, {"Result": "*"}, record, 0).splitlines()
+    text = as_text(TWICE, {"Result": "*"}, record).splitlines()
     numbers = [line.split()[0] for line in text if "%value" in line]
     wanted, number, before = [], 0, -1
     for sign in Movers(TWICE)("", record.actions).tolist():
