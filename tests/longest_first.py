@@ -25,6 +25,7 @@ LONGEST = (
     "test_wheel.py",
     "test_simulation.py",
     "test_crash_points.py",
+    "test_namespaces.py",
     "test_proxied.py",
     "test_rounds_loop.py",
     "test_hostile.py",

@@ -153,6 +153,19 @@ def proxy(options: argparse.Namespace) -> str:
     return ""
 
 
+def namespaces(options: argparse.Namespace) -> str:
+    """azserver, azclient and trainer in network namespaces, with keys; their links are cut."""
+    import apart
+    from separate_networks import Unavailable
+
+    with tempfile.TemporaryDirectory(prefix="az-apart-") as folder:
+        try:
+            return apart.measure(Path(folder), options.seconds, lambda text: print(text, flush=True))
+        except Unavailable as why:
+            print(f"left out: {why}")
+            return ""
+
+
 def shares(options: argparse.Namespace) -> str:
     """What honest clients get beside others with keys that mean harm."""
     import key_shares
@@ -224,7 +237,8 @@ def _note(options: argparse.Namespace, name: str, figure: str) -> None:
 
 
 WORKS = (
-    simulate, games, crash, power, fuzz, proxy, shares, evaluator, crowd, soak, page, everything,
+    simulate, games, crash, power, fuzz, proxy, namespaces, shares, evaluator, crowd, soak,
+    page, everything,
 )  # fmt: skip
 
 
@@ -260,6 +274,8 @@ def main() -> int:
     parsers["fuzz"].add_argument("--seed", type=int, default=1)
     parsers["fuzz"].add_argument("names", nargs="*", help="of decoders; all if none")
     parsers["everything"].set_defaults(names=[])
+    for name in ("namespaces", "everything"):
+        parsers[name].add_argument("--seconds", type=float, default=30.0, help="of each cut (default 30)")
     for name in ("shares", "everything"):
         parsers[name].add_argument("--rounds", type=int, default=7, help="of three turns (default 7)")
         parsers[name].add_argument("--turn", type=float, default=14.0, help="seconds of one (default 14)")

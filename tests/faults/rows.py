@@ -63,8 +63,10 @@ ROWS: tuple[Row, ...] = (
     Row(8, "disk full", "a file system of a few MB, full, then freed", "P1", tests(
         "test_full_disk.py::test_a_full_disk_stops_nothing_for_good_and_loses_no_acknowledged_game")),
     Row(9, "half-open connections", "the simulation cuts connections of which one side hears 5 to 15 s later; a stall of "
-        "30 s through the proxy", "P1 P4", f"{SIMULATE}, `{FAULTS} proxy`", ("simulate", "proxy_stall"),
-        "no link is taken down between network namespaces"),
+        "30 s through the proxy; azserver, azclient and trainer in a network namespace each, with keys, and links "
+        "between them cut in one direction or in both", "P1 P2 P4 P6", f"{SIMULATE}, `{FAULTS} proxy`, `{FAULTS} namespaces`, "
+        + tests("faults/test_namespaces.py::test_play_training_and_weights_go_on_after_links_were_cut"),
+        ("simulate", "proxy_stall", "namespaces")),
     Row(10, "slow readers", "attacks that read nothing, beside an honest client; one client that stalls, one that floods "
         "and one that sends garbage beside twenty honest ones, each with its key", "P5", tests(
         "server/test_chunk_queue.py::test_who_does_not_read_waits_and_holds_up_nobody") + f", `make hostile`, `{FAULTS} shares`",

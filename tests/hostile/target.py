@@ -128,10 +128,13 @@ class Target:
 
     def evaluator(self) -> int:
         """Process id of the evaluator."""
-        children = Path(f"/proc/{self.front}/task/{self.front}/children").read_text().split()
-        return next(
-            int(pid) for pid in children if "server.evaluator" in Path(f"/proc/{pid}/cmdline").read_text()
-        )
+        return self.child("server", "server.evaluator")
+
+    def child(self, part: str, module: str) -> int:
+        """Process id of a child of this part that runs `module`."""
+        parent = self._processes[part].pid
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        return next(int(pid) for pid in children if module in Path(f"/proc/{pid}/cmdline").read_text())
 
     def stored_uids(self) -> set[bytes]:
         """Of all games in the trainer's store."""
@@ -165,13 +168,17 @@ class Target:
         module = "server.main" if module == "server" else module
         with (self.folder / f"{name}.log").open("ab") as out:
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", module, *flags],
+                self._command(name, [sys.executable, "-m", module, *flags]),
                 cwd=ROOT,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 preexec_fn=_end_with_us,
             )
+
+    def _command(self, _name: str, command: list[str]) -> list[str]:
+        """How a part is run, for a subclass that runs it elsewhere."""
+        return command
 
     def _server_flags(self) -> list[str]:
         return [

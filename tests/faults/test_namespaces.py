@@ -1,0 +1,35 @@
+"""azserver, azclient and trainer in three network namespaces, with keys: a link is cut, and all goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from apart import Apart
+from separate_networks import Networks, Unavailable
+
+BEYOND_HEARTBEATS = 21.0
+"""Seconds: both ends ask after 5 and wait 15 for the answer."""
+
+
+@pytest.fixture(autouse=True)
+def _namespaces() -> None:
+    try:
+        with Networks(["one", "other"]):
+            pass
+    except Unavailable as why:
+        pytest.skip(str(why))
+
+
+@pytest.mark.timeout(900)
+def test_play_training_and_weights_go_on_after_links_were_cut(tmp_path: Path) -> None:
+    """azclient hears nothing for longer than the heartbeats, while azserver hears it; and the trainer's link
+    is down. Every acknowledged game is in the store once."""
+    with Apart(tmp_path) as apart:
+        apart.networks.half_cut("server", "client")
+        apart.networks.cut("trainer")
+        apart.hold(BEYOND_HEARTBEATS)
+        apart.networks.mend()
+        apart.advance("after the cuts")
+        finished, acknowledged = apart.check()
+    assert finished >= acknowledged > 20
