@@ -29,9 +29,9 @@ CACHE = ROOT / "build" / "peers-cache"
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description=__doc__)
     add = parser.add_argument
-    add("--seconds", type=float, default=2.5, help="of a turn")
+    add("--seconds", type=float, default=2.0, help="of a turn")
     add("--turns", type=int, default=3, help="of each side")
-    add("--minutes", type=float, default=10.0, help="groups that would begin later are left out")
+    add("--minutes", type=float, default=9.0, help="groups that would begin later are left out")
     add("--game", choices=list(TITLES), help="this game only")
     add("--python", type=Path, default=PEERS_PYTHON, help="the interpreter that has the peers' packages")
     add("--write", action="store_true", help="also write the tables into bench/PEERS.md")

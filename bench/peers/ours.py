@@ -27,7 +27,7 @@ CACHE = WorkerOptions.cache
 """Evaluations that are kept, as in a worker."""
 FREE_GAMES = 256
 FLOAT32 = "float32"
-WARM_MOVES, WARM_SECONDS = 10, 20.0
+WARM_MOVES, WARM_SECONDS = 10, 8.0
 """Moves of each game before it is measured, and the longest time that these may take."""
 
 

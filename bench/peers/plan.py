@@ -56,6 +56,8 @@ WITH_NETWORK = (
     ONE_POSITION,
     PYTHON_CHESS,
 )
+ON_TWO_CORES = (IN_PROCESS, PGX, OPEN_SPIEL, ONE_POSITION, PYTHON_CHESS)
+"""Fewer, as starting them takes most of the time."""
 WITH_SERVER = (IN_PROCESS, SERVED)
 """A pair of their own: a stopped server must not stand still for longer than its connections last."""
 FREE = (IN_PROCESS, PGX, PGX_MANY, OPEN_SPIEL_MCTS, ONE_POSITION, PYTHON_CHESS)
@@ -81,7 +83,7 @@ def groups(cores: int) -> list[Group]:
     """All that is measured on a machine with so many cores; two are used at most."""
     found = [_group(game, 1, True, WITH_NETWORK) for game in NETS]
     if cores > 1:
-        found += [_group(game, 2, True, WITH_NETWORK) for game in NETS]
+        found += [_group(game, 2, True, ON_TWO_CORES) for game in NETS]
         found += [_group(game, 2, True, WITH_SERVER) for game in NETS]
     return found + [_group(game, 1, False, FREE) for game in NETS]
 
