@@ -17,7 +17,7 @@ OF_OTHERS = {
     *("--mode", "--positional-superko", "--allow-suicide"),  # gnugo
     *("--no-compile", "--editable", "--find-links"),  # pip
     *("--cpus",),  # docker
-    *("--processes", "--subsets", "--seeds"),  # python -m tests.faults
+    *("--processes", "--subsets", "--seeds", "--kills"),  # python -m tests.faults
 }
 PLACEHOLDERS = ("NAME", "GAME", "RUN", "-hex")
 """Hex is the game that the tutorial adds."""
