@@ -28,6 +28,7 @@ sys.path[:0] = [
 
 import seeds  # noqa: E402
 from rows import PAGE, Result, note, page_with, table  # noqa: E402
+from signal_rows import signal_table  # noqa: E402
 
 LOT = 20
 """Seeds that one process does before it tells."""
@@ -188,6 +189,32 @@ def evaluator(options: argparse.Namespace) -> str:
     return evaluator_killed.text(found)
 
 
+def signals(_options: argparse.Namespace) -> str:
+    """Every fault of the table, and when metric and log show it."""
+    import signals as faults
+
+    with tempfile.TemporaryDirectory(prefix="az-signals-") as folder:
+        found = faults.measure(Path(folder), lambda text: print(text, flush=True))
+    late = {fault: seconds for fault, seconds in found.items() if seconds > faults.WANTED}
+    if late:
+        raise Broken(f"P8: later than {faults.WANTED:.0f} s: {late}")
+    slowest = max(found, key=lambda fault: found[fault])
+    return f"{len(found)} faults, each in metric and log within {found[slowest]:.0f} s ({slowest})"
+
+
+def memory(_options: argparse.Namespace) -> str:
+    """Parts that the kernel ends for want of memory."""
+    import out_of_memory
+    from memory_limit import Unavailable
+
+    with tempfile.TemporaryDirectory(prefix="az-memory-") as folder:
+        try:
+            return out_of_memory.measure(Path(folder), lambda text: print(text, flush=True))
+        except Unavailable as why:
+            print(f"left out: {why}")
+            return ""
+
+
 def crowd(options: argparse.Namespace) -> str:
     """Many clients at once, and again."""
     import crowd as crowds
@@ -209,7 +236,7 @@ def soak(options: argparse.Namespace) -> str:
 
 def page(_options: argparse.Namespace) -> str:
     """Write the rows and figures into docs/faults.md."""
-    PAGE.write_text(page_with(table()))
+    PAGE.write_text(page_with(table(), signal_table()))
     return ""
 
 
@@ -237,8 +264,8 @@ def _note(options: argparse.Namespace, name: str, figure: str) -> None:
 
 
 WORKS = (
-    simulate, games, crash, power, fuzz, proxy, namespaces, shares, evaluator, crowd, soak,
-    page, everything,
+    simulate, games, crash, power, fuzz, proxy, namespaces, shares, evaluator, signals, memory, crowd,
+    soak, page, everything,
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
 PAGE = HERE.parents[1] / "docs" / "faults.md"
 BEGIN, END = "<!-- rows of tests/faults/rows.py -->", "<!-- end of the rows -->"
+BEGIN_SIGNALS, END_SIGNALS = "<!-- rows of tests/faults/signal_rows.py -->", "<!-- end of the signals -->"
 FAULTS = "python -m tests.faults"
 
 
@@ -103,8 +104,10 @@ ROWS: tuple[Row, ...] = (
     Row(24, "a request that kills evaluators", "rows that end two evaluators are refused", "P4", tests(
         "server/test_leaf_queue.py::test_a_request_that_kills_two_devices_is_refused_as_poison_and_its_neighbour_is_not")),
     Row(25, "a store that others lock", "a foreign write lock", "P1", tests("store/test_store.py::test_a_foreign_write_lock_sends_games_back_until_it_ends")),
-    Row(26, "want of memory", "kills of any part, as rows 1 to 3", "P1 P5", SIMULATE, ("simulate",),
-        "no cgroup limit is set by these tests"),
+    Row(26, "want of memory", "kills of any part, as rows 1 to 3; a limit of the kernel (cgroup) on one part after the other, "
+        "which ends it", "P1 P2 P5", f"{SIMULATE}, `{FAULTS} memory`, " + tests(
+        "faults/test_out_of_memory.py::test_parts_that_the_kernel_ends_for_want_of_memory_lose_no_game"),
+        ("simulate", "memory")),
     Row(27, "orderly ends", "SIGTERM to all; a killed part comes back while others play", "P1", tests(
         "test_loop.py::test_it_stops_cleanly_and_every_acknowledged_game_is_in_the_store", "test_loop.py::test_the_loop_goes_on_when_a_process_is_killed"),
         missing="no upgrade from an earlier release, of which there is none"),
@@ -118,6 +121,10 @@ class Result:
     figure: str
     command: str
     date: str
+
+
+EVERYWHERE = ("soak", "signals")
+"""Results that belong to no row: to a sentence of the page, and to a table of its own."""
 
 
 def results() -> dict[str, Result]:
@@ -147,8 +154,10 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def page_with(rows: str) -> str:
+def page_with(rows: str, signals: str) -> str:
     """The page with these rows in place of those it has."""
     text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{rows}\n{END}{rest.split(END)[1]}"
+    for begin, end, new in ((BEGIN, END, rows), (BEGIN_SIGNALS, END_SIGNALS, f"{signals}\n")):
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n\n{new}\n{end}{rest.split(end)[1]}"
+    return text

@@ -1,0 +1,264 @@
+"""P8: does each fault show in a metric and in a line of a log, and how soon?
+
+Each function does what one row of `signal_rows` says to a system that runs, and mends it behind its `yield`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from guests import Guest, Packed, Socket, answer_of, ask, evaluate, tell
+from keyed import TRAINER
+from keyed_parts import KeyedParts
+from parts import RUN
+from signal_rows import SIGNALS, Signal
+
+from runtime.keys import ALLOWED_FILE, new_pair, write_pair
+
+GUEST = "mallory"
+PATIENCE = 150.0
+"""Seconds for what takes less than WANTED on an idle machine."""
+WANTED = 30.0
+"""Seconds, of promise P8."""
+STANDSTILL = 8.0
+"""Seconds for which azserver is stopped."""
+LONG = 9 * 2**20
+"""Bytes of a frame beyond every limit."""
+
+Injection = Callable[[KeyedParts], Iterator[None]]
+
+
+@contextmanager
+def joined(system: KeyedParts, key: str = GUEST, offset: int = 0, role: str = "client") -> Iterator[Socket]:
+    """A peer with this key that is in."""
+    guest = Guest(system.port, system.keys.server, system.keys.file(key))
+    try:
+        socket = guest.dial(offset, role=role)
+        answer_of(socket, "welcome")
+        yield socket
+    finally:
+        guest.close()
+
+
+def sent(*messages: Packed) -> Injection:
+    """What a client with a key sends."""
+
+    def inject(system: KeyedParts) -> Iterator[None]:
+        with joined(system) as socket:
+            for message in messages:
+                tell(socket, message)
+            yield
+
+    return inject
+
+
+# ---- who comes over the network ------------------------------------------------------------------
+
+
+def foreign_key(system: KeyedParts) -> Iterator[None]:
+    file = system.folder / "foreign.key"
+    write_pair(file, new_pair(), "Of nobody.")
+    guest = Guest(system.port, system.keys.server, file)
+    try:
+        guest.dial()
+        yield
+    finally:
+        guest.close()
+
+
+def unreadable_list(system: KeyedParts) -> Iterator[None]:
+    with _changed_list(system, lambda text: text + "\n[["):
+        yield
+
+
+def revoked_key(system: KeyedParts) -> Iterator[None]:
+    with joined(system), _changed_list(system, _without_guest):
+        yield
+
+
+@contextmanager
+def _changed_list(system: KeyedParts, change: Callable[[str], str]) -> Iterator[None]:
+    path = system.keys.file(GUEST).parent / ALLOWED_FILE
+    before, mode = path.read_text(), path.stat().st_mode
+    new = path.with_name("new")
+    try:
+        for text in (change(before), before):
+            new.write_text(text)
+            new.chmod(mode)
+            new.replace(path)
+            if text != before:
+                yield
+    finally:
+        path.write_text(before)
+
+
+def _without_guest(text: str) -> str:
+    """allowed.toml without the lines about this key."""
+    blocks = text.split("\n[")
+    return "\n[".join(block for block in blocks if GUEST not in block.partition("\n")[0])
+
+
+def dishonest_game(system: KeyedParts) -> Iterator[None]:
+    record = os.urandom(200)
+    with joined(system, offset=1) as socket:
+        put = ask("put_game", uid=os.urandom(16), sha256=hashlib.sha256(record).digest())
+        tell(socket, [*put, record])
+        yield
+
+
+def bad_weights(system: KeyedParts) -> Iterator[None]:
+    """In the place of the trainer, which is killed before: a file that is none."""
+    system.end("trainer", signal.SIGKILL)
+    data = os.urandom(1000)
+    digest = hashlib.sha256(data).digest()
+    about = {"version": 10_000, "step": 1, "size": len(data), "game": system.game, "architecture": "tiny"}
+    with joined(system, TRAINER, offset=1, role="trainer") as socket:
+        tell(socket, ask("put_weights", info={"type": "weights_info", "sha256": digest, **about}))
+        answer_of(socket, "weights_wanted")
+        tell(socket, [*ask("chunk", sha256=digest, offset=0), data])
+        yield
+    system.begin("trainer")
+
+
+# ---- processes that end or stand still -----------------------------------------------------------
+
+
+def evaluator_killed(system: KeyedParts) -> Iterator[None]:
+    os.kill(system.evaluator(), signal.SIGKILL)
+    yield
+
+
+def evaluator_stopped(system: KeyedParts) -> Iterator[None]:
+    system.wait(lambda: system.metrics("server").get("az_evaluators", 0) > 0, "an evaluator")
+    pid = system.evaluator()
+    os.kill(pid, signal.SIGSTOP)
+    yield
+    os.kill(pid, signal.SIGCONT)
+
+
+def server_stopped(system: KeyedParts) -> Iterator[None]:
+    os.kill(system.front, signal.SIGSTOP)
+    time.sleep(STANDSTILL)
+    os.kill(system.front, signal.SIGCONT)
+    yield
+
+
+def worker_killed(system: KeyedParts) -> Iterator[None]:
+    os.kill(system.child("client.main", "client.worker"), signal.SIGKILL)
+    yield
+
+
+def client_killed(system: KeyedParts) -> Iterator[None]:
+    system.end("client.main", signal.SIGKILL)
+    yield
+    system.begin("client.main")
+
+
+def trainer_killed(system: KeyedParts) -> Iterator[None]:
+    system.end("trainer", signal.SIGKILL)
+    yield
+    system.begin("trainer")
+
+
+def server_killed(system: KeyedParts) -> Iterator[None]:
+    system.end("server", signal.SIGKILL)
+    yield
+    system.begin("server")
+
+
+# ---- disks ---------------------------------------------------------------------------------------
+
+
+def damaged_spool(system: KeyedParts) -> Iterator[None]:
+    """While azclient is away."""
+    system.end("client.main", signal.SIGKILL)
+    (folder,) = (system.folder / "spool").glob("*/worker-0")
+    (folder / f"{os.urandom(16).hex()}.game").write_bytes(b"not a game")
+    system.begin("client.main")
+    yield
+
+
+def locked_store(system: KeyedParts) -> Iterator[None]:
+    with closing(sqlite3.connect(_store(system), isolation_level=None, timeout=60)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def damaged_store(system: KeyedParts) -> Iterator[None]:
+    """While the trainer is away."""
+    system.end("trainer", signal.SIGKILL)
+    with closing(sqlite3.connect(_store(system), timeout=60)) as store:
+        store.execute("UPDATE games SET data = zeroblob(40) WHERE seq = (SELECT min(seq) FROM games)")
+        store.commit()
+    system.begin("trainer")
+    yield
+
+
+def _store(system: KeyedParts) -> Path:
+    return system.trainers / RUN / "games.db"
+
+
+INJECTIONS: dict[str, Injection] = {
+    "garbage": sent([b"\xc1" * 20], [b""], ask("nonsense")),
+    "long_frame": sent([b"x" * LONG]),
+    "over_credit": sent(*(evaluate(request) for request in range(1, 60))),
+} | {
+    one.__name__: one
+    for one in (
+        foreign_key, unreadable_list, revoked_key, dishonest_game, bad_weights, evaluator_killed,
+        evaluator_stopped, server_stopped, worker_killed, client_killed, damaged_spool, locked_store,
+        trainer_killed, damaged_store, server_killed,
+    )
+}  # fmt: skip
+
+
+def shown(system: KeyedParts, one: Signal) -> float:
+    """Do it, and wait until metric and log say so. Seconds until both do; AssertionError if they never do."""
+    before = system.metrics(one.part).get(one.metric, 0.0)
+    said = len(system.whole_log(one.part))
+    injection = INJECTIONS[one.name](system)
+    begun = time.monotonic()
+    next(injection)
+    if one.name == "server_stopped":
+        begun += STANDSTILL
+
+    def is_shown() -> bool:
+        metrics = system.metrics(one.part)
+        value = metrics.get(one.metric)
+        in_log = one.log in system.whole_log(one.part)[said:]
+        return in_log and value is not None and one.is_shown(before, value)
+
+    try:
+        while not is_shown():
+            late = time.monotonic() - begun > PATIENCE
+            assert not late, f"P8: {one.fault}: {_missing(system, one, said)}"
+            time.sleep(0.2)
+        return time.monotonic() - begun
+    finally:
+        next(injection, None)
+
+
+def _missing(system: KeyedParts, one: Signal, said: int) -> str:
+    value = system.metrics(one.part).get(one.metric)
+    return (
+        f"{one.metric} is {value}; the log of {one.part} since:\n{system.whole_log(one.part)[said:][-3000:]}"
+    )
+
+
+def measure(folder: Path, say: Callable[[str], None]) -> dict[str, float]:
+    """Every row of the table: seconds until it shows, by what was done."""
+    found = {}
+    with KeyedParts(folder, guests=[GUEST]) as system:
+        for one in SIGNALS:
+            found[one.fault] = shown(system, one)
+            say(f"{one.fault}: {found[one.fault]:.1f} s")
+            system.wait_until_whole()
+    return found

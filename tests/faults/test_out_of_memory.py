@@ -1,0 +1,23 @@
+"""What the kernel ends for want of memory loses no game."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from memory_limit import Unavailable
+from out_of_memory import Bounded
+
+
+@pytest.mark.timeout(900)
+def test_parts_that_the_kernel_ends_for_want_of_memory_lose_no_game(tmp_path: Path) -> None:
+    """azserver's front and the trainer; both are started again, as systemd does."""
+    with Bounded(tmp_path) as parts:
+        try:
+            for part in ("the trainer", "azserver's front"):
+                parts.starve(part)
+        except Unavailable as why:
+            pytest.skip(str(why))
+        parts.advance("after both were ended")
+        finished, acknowledged = parts.check()
+    assert finished >= acknowledged > 20
