@@ -21,6 +21,8 @@ WARM_UP = 0.25
 BLOCK = 12
 """Samples that are drawn together for the interval: neighbours are alike."""
 DRAWS = 1000
+WINDOW = 20_000
+"""Positions in the trainer's replay window: some minutes of tic-tac-toe."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,10 @@ class Soak(Target):
     def lasting(self) -> dict[str, int]:
         """Processes whose memory is watched."""
         return {"azserver": self.front, "trainer": self._processes["trainer"].pid}
+
+    def _trainer_flags(self) -> list[str]:
+        """With a replay window that is soon full: until then a trainer grows."""
+        return [*super()._trainer_flags(), "--window.positions", str(WINDOW)]
 
     def kill_something(self, rng: random.Random) -> str:
         """The evaluator, or azclient with its worker, which is started again."""
