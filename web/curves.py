@@ -108,7 +108,7 @@ CHARTS = (
     Chart(
         "Errors in known positions",
         "Share in which the network's likeliest move, without a search, throws the result away. Only "
-        "positions in which some move does.",
+        "positions in which some move does. Each line is one group of positions; tree: all of the game.",
         (),
         percent=True,
         unit="share of positions",

@@ -29,7 +29,7 @@ function elo(found) {
 function ownErrors({ own_errors: { steps, groups } }) {
   const names = Object.keys(groups);
   if (!names.length) return [];
-  const chart = new Chart({ title: "Errors, raw policy, by the run itself", unit: "share of positions", caption: "Share of the positions in which some move throws the result away, and the network's likeliest move does.", percent: true });
+  const chart = new Chart({ title: "Errors, raw policy, by the run itself", unit: "share of positions", caption: "Share of the positions in which some move throws the result away, and the network's likeliest move does. Each line is one group of positions; tree: all of the game.", percent: true });
   chart.set(names.map((label, at) => ({ label, xs: steps, ys: groups[label], colour: at % 8, dash: at })), "training step");
   return [chart.element];
 }
@@ -41,7 +41,7 @@ function howToMeasure(found) {
 
 function errors(found) {
   const charts = grouped(found.errors, (row) => row.search).map(([search, rows]) => {
-    const chart = new Chart({ title: `Errors, ${search}`, unit: "share of positions", caption: "Share of the known positions in which the chosen move throws the result away.", percent: true });
+    const chart = new Chart({ title: `Errors, ${search}`, unit: "share of positions", caption: "Share of the known positions in which the chosen move throws the result away. Each line is one group of positions; tree: all of the game.", percent: true });
     chart.set(grouped(rows, (row) => row.group).map(([label, some], at) => ({
       label, xs: some.map((row) => row.step), ys: some.map((row) => row.errors), colour: at % 8, dash: at,
     })), "training step");
