@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import socket
 from collections.abc import Sequence
@@ -20,11 +21,14 @@ def main(argv: Sequence[str]) -> int:
     pair = new_pair()
     write_pair(path, pair, f"Key of an azselfplay {role}. Keep it secret.")
     print(f"the key is in {path}; on the server's machine, let it join:")
-    name = (
-        "".join(char if char.isalnum() else "-" for char in socket.gethostname().partition(".")[0]) or "NAME"
-    )
-    print(f"  azserver allow {role} {name.strip('-')[:60]} {shlex.quote(as_text(pair.public))}")
+    print(f"  azserver allow {role} {_name(role)} {shlex.quote(as_text(pair.public))}")
     return int(Exit.OK)
+
+
+def _name(role: str) -> str:
+    """A name for the key, after this machine. A trainer has another one than the client beside it."""
+    host = re.sub("[^A-Za-z0-9]", "-", socket.gethostname().partition(".")[0]).strip("-")[:50] or "NAME"
+    return host if role == "client" else f"{host}-{role}"
 
 
 def parser() -> argparse.ArgumentParser:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from games.nearest import nearest
+from games.nearest import near
 from runtime.exits import Exit, guarded
 from runtime.version import version
 
@@ -64,8 +64,9 @@ def _main() -> int:
         print(f"azplay {version()}")
         return int(Exit.OK)
     if command not in COMMANDS:
-        hint = f"azplay: unknown command {command!r}: did you mean `azplay {nearest(command, COMMANDS)}`?"
-        print(f"{usage()}\n\n{hint}", file=sys.stderr)
+        meant = near(command, COMMANDS)
+        hint = f"did you mean `azplay {meant}`?" if meant else "the commands are listed above"
+        print(f"{usage()}\n\nazplay: unknown command {command!r}: {hint}", file=sys.stderr)
         return int(Exit.USAGE)
     sys.argv = [f"azplay {command}", *sys.argv[2:]]
     module, _, function = COMMANDS[command][0].partition(":")

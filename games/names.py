@@ -7,7 +7,7 @@ A game that has variants is called by its name and, behind it, by what is not us
 import re
 from collections.abc import Mapping, Sequence
 
-from games.nearest import nearest
+from games.nearest import near, nearest
 from games.plugins import entry_points_by_name, plugin_names
 
 GAME_MODULES = {
@@ -56,8 +56,9 @@ def parts_of(name: str) -> tuple[str, tuple[str, ...]]:
         return name, ()
     bases = [base for base in OPTIONS if name.startswith(f"{base}_")]
     if not bases:
-        near = nearest(name, [*GAME_MODULES, *plugin_names()])
-        raise ValueError(f"unknown game {name!r} (the nearest is {near}); known games: {listed()}")
+        meant = near(name, [*GAME_MODULES, *plugin_names()])
+        hint = f" (the nearest is {meant})" if meant else ""
+        raise ValueError(f"unknown game {name!r}{hint}; known games: {listed()}")
     options = name.removeprefix(f"{bases[0]}_").split("_")
     _check_options(name, options, OPTIONS[bases[0]])
     return bases[0], tuple(options)
@@ -68,9 +69,9 @@ def _check_options(name: str, options: Sequence[str], known: Mapping[str, str]) 
     for option in options:
         matching = [place for place, pattern in enumerate(known.values()) if re.fullmatch(pattern, option)]
         if not matching:
-            near = nearest(option, known)
+            meant = nearest(option, known)
             raise ValueError(
-                f"unknown game {name!r}: {option!r} is none of its options (the nearest is {near}); "
+                f"unknown game {name!r}: {option!r} is none of its options (the nearest is {meant}); "
                 f"known games: {listed()}"
             )
         places += matching

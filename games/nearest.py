@@ -5,7 +5,26 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+NEAR = 0.6
+"""`difflib` ratio from which two names are alike: 0.75 for `paly` and `play`, 0.44 for `nosuch` and `uci`."""
+SHOWN = 12
+"""Names that are listed where none is near."""
+
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Of `known`, the one most like `name`; '' if there is none at all."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.0)), "")
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """As `nearest`, but '' also if none of them is like `name`."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=NEAR)), "")
+
+
+def near_or_all(name: str, known: Iterable[str], kind: str = "") -> str:
+    """To follow "there is no NAME: ": the one that is near, else what there is. `kind`: such as "key"."""
+    names = list(known)
+    if meant := near(name, names):
+        return f"the nearest{f' {kind}' if kind else ''} is {meant!r}"
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:SHOWN])}{more}"

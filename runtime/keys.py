@@ -117,10 +117,16 @@ def read_pair(path: Path, how_to_make: str) -> KeyPair:
     return KeyPair(*keys)
 
 
+def server_command(folder: Path, *words: str) -> str:
+    """A command of azserver about the keys in `folder`, to be copied into a shell."""
+    command, *others = words
+    where = [] if folder == default_folder() else ["--keys", str(folder)]
+    return shlex.join(["azserver", command, *where, *others])
+
+
 def server_keygen(folder: Path) -> str:
     """The command that makes the keys of a server in `folder`."""
-    where = "" if folder == default_folder() else f" --keys {shlex.quote(str(folder))}"
-    return f"`azserver keygen{where}`"
+    return f"`{server_command(folder, 'keygen')}`"
 
 
 def read_server_pair(folder: Path) -> KeyPair:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from games.names import is_game
-from games.nearest import nearest
+from games.nearest import near
 from runtime.exits import Exit
 
 GROUPS = {
@@ -19,6 +19,7 @@ GROUPS = {
     "window": "the trainer",
     "samples": "the trainer",
     "publishing": "the trainer",
+    "players": "the trainer",
 }
 """Groups of settings by the program that has them."""
 FLAGS = {"azserver": "--server-config", "the trainer": "--trainer-config"}
@@ -31,7 +32,9 @@ def what_was_meant(name: str, known: Sequence[str]) -> str:
     owner = GROUPS.get(group)
     if owner is not None and not any(one.partition(".")[0] == group for one in known):
         return f"; {group} belongs to {owner}: put it into its file (azrun: {FLAGS[owner]})"
-    return f"; the nearest is {nearest(name, known)!r}" if known else ""
+    if meant := near(name, known):
+        return f"; the nearest is {meant!r}"
+    return "; --help lists the settings" if known else ""
 
 
 def refuse_bare_game(config_class: Any, arguments: Sequence[str], command: str) -> None:

@@ -7,7 +7,7 @@ import shlex
 import socket
 
 from runtime.exits import Exit, Fatal
-from runtime.keys import as_text, keys_folder
+from runtime.keys import as_text, keys_folder, server_command
 from runtime.ports import ANYWHERE, DEFAULT_PORT, LOOPBACK
 from server.allowed import Allowed
 from server.config import ServerConfig
@@ -35,7 +35,8 @@ def say_address(config: ServerConfig, allowed: Allowed | None) -> None:
         host = socket.gethostname() if config.listen in ANYWHERE else config.listen
         place = host if config.port == DEFAULT_PORT else f"{host}:{config.port}"
         key = shlex.quote(as_text(allowed.pair.public))
-        log.info("port %d, for %d allowed keys (azserver allow client NAME KEY)", config.port, len(allowed))
+        allow = server_command(allowed.path.parent, "allow")
+        log.info("port %d, for %d allowed keys (%s client NAME KEY)", config.port, len(allowed), allow)
         log.info("to join: azclient --server %s --server-key %s", place, key)
     elif config.listen in LOOPBACK:
         log.info("port %d, for this machine only; --listen 0.0.0.0 lets other machines join", config.port)

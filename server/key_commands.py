@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from games.nearest import nearest
+from games.nearest import near_or_all
 from runtime.exits import Exit, Fatal
 from runtime.finding import RUNS
 from runtime.keys import (
@@ -20,6 +20,7 @@ from runtime.keys import (
     from_text,
     new_pair,
     read_server_pair,
+    server_command,
     write_pair,
 )
 
@@ -85,7 +86,7 @@ def _keygen(folder: Path) -> None:
     if not (folder / ALLOWED_FILE).exists():
         write_allowed(folder / ALLOWED_FILE, {})
     print(f"the key is in {folder / SERVER_FILE}")
-    print("allow the keys of others:  azserver allow client NAME KEY")
+    print(f"allow the keys of others:  {server_command(folder, 'allow')} client NAME KEY")
     print(f"they dial with:  azclient --server HOST --server-key {shlex.quote(as_text(pair.public))}")
 
 
@@ -99,9 +100,16 @@ def _allow(folder: Path, role: str, name: str, text: str) -> None:
         )
     keys = read_allowed(folder / ALLOWED_FILE)
     others = [other for other, (_, known) in keys.items() if known == key and other != name]
-    if others or (name in keys and keys[name] != (role, key)):
-        why = f"this key is there as {others[0]!r}" if others else f"{name!r} has another key or role"
-        raise Fatal(f"{why}: azserver revoke {others[0] if others else name}, then allow it", Exit.CONFIG)
+    if others:
+        why = f"this key is there as {others[0]!r}, and a key has one name"
+        raise Fatal(f"{why}; to rename it, {server_command(folder, 'revoke', others[0])} first", Exit.CONFIG)
+    if name in keys and keys[name] != (role, key):
+        revoke = server_command(folder, "revoke", name)
+        raise Fatal(
+            f"{name!r} is the name of another key ({keys[name][0]}): choose another name, or, if that key is "
+            f"not used any more, {revoke} first",
+            Exit.CONFIG,
+        )
     if key == read_server_pair(folder).public:
         raise Fatal("this is the server's own key: `azclient keygen` makes one for a client", Exit.CONFIG)
     write_allowed(folder / ALLOWED_FILE, keys | {name: ("client" if role == "client" else "trainer", key)})
@@ -121,7 +129,7 @@ def _revoke(folder: Path, name: str) -> None:
 
     keys = read_allowed(folder / ALLOWED_FILE)
     if name not in keys:
-        hint = f"the nearest is {nearest(name, list(keys))!r}" if keys else "no key is allowed"
+        hint = near_or_all(name, keys, "key") if keys else "no key is allowed"
         raise Fatal(f"there is no key of {name!r}: {hint}", Exit.CONFIG)
     write_allowed(folder / ALLOWED_FILE, {other: entry for other, entry in keys.items() if other != name})
     print(f"{name} may not join any more; a running azserver ends its sessions within a second")

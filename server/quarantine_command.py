@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from games.nearest import nearest
+from games.nearest import near_or_all
 from runtime.exits import Exit, Fatal
 from runtime.finding import run_named, served_runs
 from runtime.runs import RunFolder
@@ -60,5 +60,5 @@ def _check_allowed(name: str, path: Path) -> None:
     """Fatal(CONFIG) for a name that is no key's: a quarantine of it would hold nobody."""
     keys = list(read_allowed(path)) if path.is_file() else []
     if name not in keys:
-        hint = f"the nearest allowed key is {nearest(name, keys)!r}" if keys else "no key is allowed"
+        hint = near_or_all(name, keys, "allowed key") if keys else "no key is allowed"
         raise Fatal(f"no game came with a key of {name!r}, and {hint}", Exit.CONFIG)

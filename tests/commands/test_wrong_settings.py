@@ -48,6 +48,16 @@ def test_an_unknown_command_is_told_the_nearest_last(
     assert last == "azplay: unknown command 'paly': did you mean `azplay play`?"
 
 
+def test_an_unknown_command_like_none_is_not_taken_for_another(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["azplay", "nosuch"])
+    assert azplay.main() == Exit.USAGE
+    said = capsys.readouterr().err
+    assert said.splitlines()[-1] == "azplay: unknown command 'nosuch': the commands are listed above"
+    assert "  play " in said
+
+
 def test_the_help_of_play_speaks_of_no_other_program() -> None:
     texts = " ".join(one.meaning for one in settings_of(PlayConfig))
     assert "option " not in texts

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from client.key_commands import main as azclient_keygen
 from protocol.curve import NotNow
 from protocol.keys import KeyOwner
 from runtime.exits import Fatal
@@ -50,6 +51,28 @@ def test_allowed_keys_are_known_by_name_and_role_until_they_are_revoked(
     assert as_text(allowed.pair.secret) not in said
 
 
+def test_the_printed_commands_are_about_this_folder_of_keys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "keys of mine"
+    azserver(folder, "keygen")
+    line = next(one for one in capsys.readouterr().out.splitlines() if "allow" in one)
+    command = line.partition(":")[2].replace("KEY", shlex.quote(as_text(new_pair().public)))
+    assert main(shlex.split(command)[1:]) == 0
+    assert [*read_allowed(folder / "allowed.toml")] == ["NAME"]
+
+
+def test_client_and_trainer_of_one_machine_are_allowed_as_printed(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for flags in ([], ["--trainer"]):
+        assert azclient_keygen([*flags, "--key", str(tmp_path / f"own{len(flags)}")]) == 0
+        command = shlex.split(capsys.readouterr().out.splitlines()[-1])
+        azserver(folder, *command[1:])
+    client, trainer = read_allowed(folder / "allowed.toml")
+    assert trainer == f"{client}-trainer"
+
+
 def test_files_of_keys_are_for_their_user_alone(folder: Path) -> None:
     azserver(folder, "allow", "client", "lab-3", as_text(new_pair().public))
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {
@@ -83,11 +106,14 @@ def test_a_mistake_in_a_command_changes_nothing_and_says_what_to_do(folder: Path
     before = read_allowed(folder / "allowed.toml")
     mistakes = {
         ("allow", "client", "lab-4", key): "this key is there as 'lab-3'",
-        ("allow", "client", "lab-3", as_text(new_pair().public)): "azserver revoke lab-3",
+        ("allow", "client", "lab-3", as_text(new_pair().public)): (
+            r"choose another name, or, if .* not used any more, azserver revoke --keys \S+ lab-3 first"
+        ),
         ("allow", "client", "no name", as_text(new_pair().public)): "cannot be a name",
         ("allow", "client", "lab-4", key[:-1]): "is no key",
         ("allow", "client", "me", own): "the server's own key",
-        ("revoke", "lab-33"): "the nearest is 'lab-3'",
+        ("revoke", "lab-33"): "the nearest key is 'lab-3'",
+        ("revoke", "nosuch"): "there is lab-3",
         ("keygen",): "exists already",
     }
     for words, reason in mistakes.items():
