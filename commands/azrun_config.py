@@ -11,6 +11,7 @@ from games.names import DEFAULT_GAME
 from runtime import ports
 from runtime.config import check_ranges
 from runtime.exits import Exit, Fatal
+from runtime.listening import check_base_port
 from runtime.processes import python_module
 from runtime.runs import RunFolder, is_locked
 
@@ -153,3 +154,5 @@ def check(settings: RunConfig) -> None:
                 "give another --run name",
                 Exit.CONFIG,
             )
+    if settings.port:
+        check_base_port("127.0.0.1", settings.port)

@@ -50,7 +50,7 @@ class Door:
         clock: Callable[[], float] = time.monotonic,
         lock: DoorLock | None = None,
     ) -> None:
-        """Listens at once (`tcp://` and `ipc://`). Raises Fatal(CONFIG) if an endpoint cannot be had.
+        """Listens at once (`tcp://` and `ipc://`). Raises Fatal as of `listen` if an endpoint cannot be had.
 
         `lock`: whose keys are asked for, of all but this user's own processes; None: no keys.
         """

@@ -7,11 +7,13 @@ import errno
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from runtime.exits import Exit, Fatal
 from runtime.logs import Repeated
+from runtime.ports import PORTS
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +42,7 @@ class Listener:
     """Accepts connections at some endpoints once it is started."""
 
     def __init__(self, endpoints: Sequence[str], clock: Callable[[], float]) -> None:
-        """Listens at once. Raises Fatal(CONFIG) if an endpoint cannot be had."""
+        """Listens at once. Raises Fatal as of `listen` if an endpoint cannot be had."""
         self._sockets = listen(endpoints)
         self._clock = clock
         self._warn = Repeated(log)
@@ -93,8 +95,26 @@ class Listener:
             self._loop.add_reader(listening.fileno(), self._accept, listening)
 
 
+def check_base_port(host: str, base: int) -> None:
+    """Fatal as of `listen` if the ports of a server cannot be had now; nothing listens afterwards."""
+    with named_base_port(base):
+        for sock in listen([f"tcp://{host}:{base + offset}" for offset in range(PORTS)]):
+            sock.close()
+
+
+@contextmanager
+def named_base_port(base: int) -> Iterator[None]:
+    """A Fatal from the block names the port that was asked for, also if another of the server's is in use."""
+    try:
+        yield
+    except Fatal as error:
+        text = f"--port {base} takes the ports {base} and {base + PORTS - 1}, and {error}"
+        raise Fatal(text, error.code) from error
+
+
 def listen(endpoints: Sequence[str]) -> list[socket.socket]:
-    """One socket for each endpoint. Raises Fatal(CONFIG) if one cannot be had; none is open then."""
+    """One socket for each endpoint. If one cannot be had, none is open: Fatal(TRY_AGAIN) if somebody else
+    listens there, else Fatal(CONFIG)."""
     opened: list[socket.socket] = []
     try:
         for endpoint in endpoints:
@@ -116,7 +136,8 @@ def _listen(endpoint: str) -> socket.socket:
         if sock is not None:
             sock.close()
         number = error.errno or (errno.ENAMETOOLONG if local else 0)  # Python gives none for a long path
-        raise Fatal(bind_message(endpoint, number, error.strerror or str(error)), Exit.CONFIG) from error
+        code = Exit.TRY_AGAIN if number == errno.EADDRINUSE else Exit.CONFIG
+        raise Fatal(bind_message(endpoint, number, error.strerror or str(error)), code) from error
     sock.setblocking(False)
     return sock
 

@@ -26,6 +26,7 @@ from runtime.aio import Stop
 from runtime.cores import usable_cores
 from runtime.exits import Exit, Fatal
 from runtime.extras import require
+from runtime.listening import named_base_port
 from runtime.log_files import LogFile
 from runtime.monitor.monitor import Monitor
 from runtime.ports import PORTS
@@ -158,12 +159,8 @@ class App:
 
     def _front(self, settings: FrontSettings, store: WeightsStore) -> Front:
         """Listens at once. A Fatal names the port that was asked for, also where the next one is in use."""
-        port = self._config.port
-        try:
+        with named_base_port(self._config.port):
             return Front(settings, store)
-        except Fatal as error:
-            text = f"--port {port} takes the ports {port} and {port + 1}, and {error}"
-            raise Fatal(text, error.code) from error
 
     def _gate(self, front: Front, folder: RunFolder, device: str) -> Gatekeeper:
         """The gate of this run, before which new weights stand from now on."""

@@ -91,7 +91,7 @@ class Front:
     """Make it, then `run`. `one_up` and `all_up` are set once so many evaluators have taken weights."""
 
     def __init__(self, settings: FrontSettings, store: WeightsStore) -> None:
-        """Binds all sockets; Fatal(CONFIG) when a port is in use."""
+        """Binds all sockets; Fatal(TRY_AGAIN) when a port is in use."""
         self.settings = settings
         self.store = store
         self.figures = Figures(started=time.monotonic())

@@ -22,6 +22,7 @@ from runtime.child_process import ChildProcess, start_patiently
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal
 from runtime.finding import weights_named
+from runtime.listening import check_base_port
 from runtime.processes import describe_exit, python_module
 from runtime.runs import RunFolder, write_atomically
 from runtime.temporary import own_folder
@@ -136,8 +137,11 @@ async def compile_rules(game: Game, selection: str, preparing: Preparing, stop: 
 
 @contextlib.contextmanager
 def opened_run(config: ServerConfig, history: int) -> Iterator[RunFolder]:
-    """The run folder, made or checked, and locked for this process."""
+    """The run folder, made or checked, and locked for this process. Of a new run it is made only if the ports
+    are free: else Fatal as of `check_base_port`."""
     folder = RunFolder(config.runs, config.run or f"{config.game}-{config.net}")
+    if not folder.about.exists():
+        check_base_port(config.listen, config.port)  # else a port in use would leave an empty run
     folder.create(config.game, history)
     with folder.lock("azserver"):
         write_atomically(folder.config, to_toml(config).encode())

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from runtime.exits import Exit, Fatal
+from runtime.exits import Fatal
 from runtime.faults import Faults
 from runtime.listening import Listener
 from runtime.pacing import AddressPaces, PaceLimits
@@ -85,7 +85,7 @@ class HttpPort:
     def __init__(
         self, listen: str, port: int, answer: Answer, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Raises Fatal(CONFIG) if the port cannot be had."""
+        """Raises Fatal(TRY_AGAIN) if somebody listens on the port, Fatal(CONFIG) if it cannot be had."""
         self._answer = answer
         self._clock = clock
         self._faults = Faults(log)
@@ -99,7 +99,7 @@ class HttpPort:
             raise Fatal(
                 f"metrics cannot be served on {listen}:{port}: {why.strerror if why else fatal}; "
                 "stop what listens there, or give another --metrics-port or --metrics-listen",
-                Exit.CONFIG,
+                fatal.code,
             ) from fatal
 
     def start(self) -> None:

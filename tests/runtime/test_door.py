@@ -262,7 +262,7 @@ def test_a_port_that_is_taken_is_a_clear_error(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(Fatal, match=f"port {port} is in use") as caught:
             Door([f"tcp://127.0.0.1:{port}"])
-    assert caught.value.code == Exit.CONFIG
+    assert caught.value.code == Exit.TRY_AGAIN
     with pytest.raises(Fatal, match="too long for a local socket"):
         Door([f"ipc://{tmp_path}/{'x' * 200}"])
     with pytest.raises(Fatal, match="check --listen and --port"):

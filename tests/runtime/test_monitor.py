@@ -179,7 +179,7 @@ def test_a_port_in_use_is_an_error_that_names_the_flag() -> None:
         other.listen()
         with pytest.raises(Fatal, match=r"--metrics-port") as caught:
             Monitor(HERE, other.getsockname()[1])
-    assert caught.value.code == Exit.CONFIG
+    assert caught.value.code == Exit.TRY_AGAIN
 
 
 def test_who_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Of the two ports that azserver takes, an error names the one that was asked for."""
+"""Of the two ports that azserver takes, an error names the one that was asked for, and leaves no run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def test_when_the_second_port_is_in_use_the_first_is_named_too(tmp_path: Path) -
             capture_output=True,
             text=True,
         )
-    assert done.returncode == Exit.CONFIG
+    assert done.returncode == Exit.TRY_AGAIN
+    assert list(tmp_path.iterdir()) == []
     assert (
         f"--port {port} takes the ports {port} and {port + 1}, and port {port + 1} is in use" in done.stderr
     )
