@@ -55,8 +55,8 @@ class Compiled:
         if self.is_ready:
             return f"loading the compiled search of {self.game.name}"
         return (
-            f"compiling search kernels for {self.game.name} (first time on this machine, about "
-            f"{self.expected_seconds:.0f} s)"
+            f"compiling search kernels for {self.game.name} (first time, or after a change of the code; "
+            f"about {self.expected_seconds:.0f} s)"
         )
 
     @property
