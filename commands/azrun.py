@@ -29,14 +29,16 @@ def _main() -> int:
     check(settings)
     extras.require("train", "azrun")
     check_folders(settings.runs, "--runs")
+    from commands.compile_share import compile_seconds
     from commands.launcher import Launcher
     from commands.next_steps import ending
     from runtime.aio import run
 
     with contextlib.nullcontext(settings.port) if settings.port else claimed_base_port() as port:
         commands = make_commands(settings, port)
-        check_parts(commands)
-        launcher = Launcher(settings, port, commands)
+        server = check_parts(commands)
+        compiling = compile_seconds(server) if settings.minutes else 0.0
+        launcher = Launcher(settings, port, commands, compiling)
         run(launcher.main)
     print(json.dumps(launcher.summary()), flush=True)
     print(

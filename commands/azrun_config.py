@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from games import GAME_NAMES, get_game
 from games.names import DEFAULT_GAME
@@ -14,6 +15,9 @@ from runtime.exits import Exit, Fatal
 from runtime.listening import check_base_port
 from runtime.processes import python_module
 from runtime.runs import RunFolder, is_locked
+
+if TYPE_CHECKING:
+    from server.config import ServerConfig
 
 Commands = Mapping[str, Sequence[str]]
 """Command lines by name: server, trainer, then what plays."""
@@ -111,17 +115,20 @@ def _config_flag(file: Path | None) -> list[str]:
     return [] if file is None else ["--config", str(file)]
 
 
-def check_parts(commands: Commands) -> None:
-    """Read the settings of each part as it will read them, with its file: Fatal or SystemExit as there."""
+def check_parts(commands: Commands) -> ServerConfig:
+    """Read the settings of each part as it will read them, with its file: Fatal or SystemExit as there. Those
+    of azserver."""
     from client.main import load as client
     from server.main import load as server
     from trainer.__main__ import load as trainer
 
     readers: dict[str, Callable[[Sequence[str], Mapping[str, str]], object]] = {}
-    readers |= {"server": server, "trainer": trainer, "client": client}
-    for name, argv in commands.items():
-        flags = argv[len(python_module("")) :]
-        readers[name](flags, {})  # a part gets no settings from the environment
+    readers |= {"trainer": trainer, "client": client}
+    flags = {name: argv[len(python_module("")) :] for name, argv in commands.items()}
+    served = server(flags.pop("server"), {})  # a part gets no settings from the environment
+    for name, words in flags.items():
+        readers[name](words, {})
+    return served
 
 
 def check(settings: RunConfig) -> None:

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from commands.azrun_config import TRAINER_GRACE, Commands, RunConfig, make_commands, run_name
+from commands.compile_share import warning
 from commands.milestones import Milestones
 from commands.next_steps import beginning
 from protocol.messages import PROTOCOL_VERSION, AnyMessage, GetStatus, Hello, Status
@@ -75,9 +76,13 @@ async def _first_of(*events: asyncio.Event) -> None:
 class Launcher:
     """The three parts, the watcher and the view, for the time of one run."""
 
-    def __init__(self, settings: RunConfig, port: int, commands: Commands | None = None) -> None:
-        """`commands` are the processes, `make_commands(settings, port)` unless given."""
+    def __init__(
+        self, settings: RunConfig, port: int, commands: Commands | None = None, compiling: float = 0.0
+    ) -> None:
+        """`commands` are the processes, `make_commands(settings, port)` unless given. `compiling`: seconds
+        that azserver will probably compile."""
         self.settings = settings
+        self._compiling = compiling
         self.name = run_name(settings)
         self.folder = RunFolder(settings.runs, self.name)
         self.port = port
@@ -99,7 +104,8 @@ class Launcher:
             warnings.addFilter(self._is_worth_telling)
             logging.getLogger().addHandler(warnings)
             stack.callback(logging.getLogger().removeHandler, warnings)
-            for text in beginning(self.settings, self.folder, self.port):
+            told = beginning(self.settings, self.folder, self.port)
+            for text in [*told, *warning(self.settings, self._compiling)]:
                 view.note(text)
             async with asyncio.TaskGroup() as group:
                 now = asyncio.Event()

@@ -12,6 +12,7 @@ from typing import Any
 
 from client.spool import SUFFIX
 from commands.azrun_config import RunConfig
+from commands.compile_share import longer
 from runtime.extras import EXTRAS, is_installed
 from runtime.finding import RUNS
 from runtime.runs import RunFolder
@@ -68,10 +69,11 @@ def ending(settings: RunConfig, folder: RunFolder, figures: Mapping[str, Any]) -
     too_short = []
     if not trainer.get("step"):
         too_short = [_too_short(settings, figures)]
-        rows = rows[-1:]
+        rows = [(_again_longer(settings, _prepared(figures)), "continue it")]
     width = max(len(command) for command, _ in rows)
     return [
         _finished(folder, trainer),
+        *_without_client(settings, trainer),
         *too_short,
         f"The run {folder.name} is in {folder.path}. Next:",
         *(f"  {command:{width}}   {why}" for command, why in rows),
@@ -80,15 +82,35 @@ def ending(settings: RunConfig, folder: RunFolder, figures: Mapping[str, Any]) -
 
 def _too_short(settings: RunConfig, figures: Mapping[str, Any]) -> str:
     """Why nothing is learned yet, with what the time was spent on."""
-    seconds = figures.get("preparing_s") or 0.0
-    spent = (
-        f": getting the search ready took {seconds:.0f} s of it, which the next start saves"
-        if seconds
-        else ""
-    )
+    seconds, spent = _prepared(figures), ""
+    if figures.get("preparing"):
+        spent = (
+            f": it ended while the search was being compiled, after {seconds:.0f} s. The parts that were "
+            "ready are kept, and the next start compiles the others"
+        )
+    elif seconds:
+        spent = (
+            f": getting the search ready took {seconds:.0f} s of it. The next start loads what was compiled"
+        )
     time = _minutes(settings) if settings.minutes else "this time"
     more = " Give it more --minutes." if settings.minutes else ""
     return f"The network is untrained: {time} was too short for training to begin{spent}.{more}"
+
+
+def _prepared(figures: Mapping[str, Any]) -> float:
+    """Seconds in which azserver loaded or compiled the search."""
+    return float(figures.get("preparing_s") or 0.0)
+
+
+def _without_client(settings: RunConfig, trainer: Mapping[str, Any]) -> list[str]:
+    """That azclient has finished nothing, which is so at the end of a short run."""
+    games = trainer.get("games_by_source") or {}
+    if not settings.client_workers or not games.get("workers") or games.get("clients"):
+        return []
+    return [
+        "All these games are of azserver's own workers: azclient starts after them, and has finished none "
+        "yet."
+    ]
 
 
 def _finished(folder: RunFolder, trainer: Mapping[str, Any]) -> str:
@@ -126,3 +148,15 @@ def _run(settings: RunConfig, folder: RunFolder) -> str:
 def _again() -> str:
     """The command that was given: it goes on with the same run."""
     return f"{_command('azrun')} {shlex.join(sys.argv[1:])}".rstrip()
+
+
+def _again_longer(settings: RunConfig, seconds: float) -> str:
+    """As `_again`, with more `--minutes` if some were given: `seconds` went into compiling."""
+    if not settings.minutes:
+        return _again()
+    words, flag = iter(sys.argv[1:]), "--minutes"
+    kept = [
+        word for word in words if not word.startswith(f"{flag}=") and not (word == flag and next(words, ""))
+    ]
+    more = str(longer(settings.minutes, seconds))
+    return f"{_command('azrun')} {shlex.join([*kept, flag, more])}"

@@ -10,8 +10,11 @@ import pytest
 from commands import next_steps
 from commands.azplay import COMMANDS
 from commands.azrun_config import RunConfig
+from commands.compile_share import compile_seconds, warning
 from commands.milestones import Milestones
 from runtime.runs import RunFolder
+from search.compile_times import LEAST_SECONDS, Compiled
+from server.config import ServerConfig
 
 FIGURES = {"games": 1200, "step": 50, "weights_version": 3}
 PLAYING = {"workers": 1, "clients": 0, "trainer": True}
@@ -122,8 +125,9 @@ def test_a_run_that_goes_on_is_not_told_that_training_begins(tmp_path: Path) -> 
 
 
 def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_network(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/azrun", "--minutes", "1", "--run", "run"])
     figures = {"preparing_s": 41.2, "trainer": {"games": 30, "step": 0}}
     lines = next_steps.ending(
         RunConfig(runs=tmp_path, run="run", minutes=1), RunFolder(tmp_path, "run"), figures
@@ -131,6 +135,39 @@ def test_a_time_that_was_too_short_is_called_so_and_nobody_plays_the_untrained_n
     assert "1 minute was too short for training to begin: getting the search ready took 41 s" in lines[1]
     assert not any("azplay" in line for line in lines)
     assert "continue it" in lines[-1]
+    assert lines[-1].split("   ")[0].split()[1:] == ["--run", "run", "--minutes", "4"]
+
+
+def test_a_run_that_ended_while_it_compiled_does_not_promise_that_all_of_that_is_saved(
+    tmp_path: Path,
+) -> None:
+    figures = {"preparing": "compiling search kernels for hex", "preparing_s": 34.0}
+    settings = RunConfig(runs=tmp_path, run="run", minutes=1)
+    text = "\n".join(next_steps.ending(settings, RunFolder(tmp_path, "run"), figures))
+    assert "it ended while the search was being compiled, after 34 s" in text
+    assert "the next start compiles the others" in text
+
+
+def test_a_time_that_compiling_will_mostly_take_is_warned_of_at_the_start() -> None:
+    (line,) = warning(RunConfig(game="go_9x9", minutes=1), 40.0)
+    assert "takes about 40 s here" in line
+    assert "--minutes 4 leaves time" in line
+    assert warning(RunConfig(minutes=5), 40.0) == warning(RunConfig(), 40.0) == []
+
+
+def test_what_is_compiled_takes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ServerConfig(game="tic_tac_toe")
+    monkeypatch.setattr(Compiled, "is_ready", False)
+    assert compile_seconds(server) >= LEAST_SECONDS
+    monkeypatch.setattr(Compiled, "is_ready", True)
+    assert compile_seconds(server) == 0.0
+
+
+def test_games_of_azserver_alone_are_called_so(tmp_path: Path) -> None:
+    trainer = {"games": 30, "step": 4, "games_by_source": {"workers": 30, "clients": 0}}
+    settings = RunConfig(runs=tmp_path, run="run")
+    lines = next_steps.ending(settings, RunFolder(tmp_path, "run"), {"trainer": trainer})
+    assert "azclient starts after them, and has finished none yet" in lines[1]
 
 
 def test_azplay_is_named_by_its_path_where_the_shell_would_not_find_it(
