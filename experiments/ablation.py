@@ -11,13 +11,15 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import os
 import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,7 +27,7 @@ from typing import Any
 import msgspec
 
 from experiments import recipe as recipes
-from experiments.ablation_table import table
+from experiments.ablation_table import remarks, table
 from experiments.recipe import Recipe
 from runtime.config import to_toml
 from runtime.exits import Exit, Fatal, guarded
@@ -196,6 +198,54 @@ def finished(ablation: Ablation, results: Path) -> list[dict[str, Any]]:
     return done
 
 
+def tell(text: str) -> None:
+    """Progress, for people."""
+    print(f"{datetime.now():%H:%M:%S} {text}", file=sys.stderr, flush=True)
+
+
+def whole_time(jobs: Sequence[Job], cores: int) -> str:
+    """How long all runs will take, judging not counted."""
+    together = min(cores, len(jobs))
+    warming = WARM_UP_MINUTES * len(kinds([job.recipe for job in jobs]))
+    minutes = warming + jobs[0].minutes * math.ceil(len(jobs) / together)
+    runs = f"{len(jobs)} run{'' if len(jobs) == 1 else 's'}"
+    return (
+        f"{runs} of {minutes_text(jobs[0].minutes)}, {together} at a time: about "
+        f"{minutes_text(math.ceil(minutes))} in all, the first {minutes_text(warming)} of them to compile"
+    )
+
+
+def minutes_text(minutes: float) -> str:
+    """With its unit."""
+    return f"{minutes:g} minute{'' if minutes == 1 else 's'}"
+
+
+def side_by_side(jobs: Sequence[Job], now: slice) -> list[dict[str, Any]]:
+    """What the jobs `now` gave, in their order; told as each begins and ends."""
+    numbered = list(enumerate(jobs, 1))[now]
+    names = {
+        number: f"run {number} of {len(jobs)}, {job.variant}, seed {job.seed}" for number, job in numbered
+    }
+    # New processes for each batch: a process stays bound to its core.
+    with ProcessPoolExecutor(len(numbered)) as pool:
+        running: dict[Future[dict[str, Any]], int] = {}
+        for number, job in numbered:
+            running[pool.submit(run_one, job)] = number
+            tell(f"{names[number]}: begins, for {minutes_text(job.minutes)}")
+        for ended in as_completed(running):
+            tell(f"{names[running[ended]]}: {what_came(ended.result())}")
+        return [one.result() for one in running]
+
+
+def what_came(run: Mapping[str, Any]) -> str:
+    """Of a run that has ended."""
+    if not run["games"]:
+        return (
+            "ended. WARNING: no games, so its figures are those of an untrained network: give more --minutes"
+        )
+    return f"ended, with {run['games']:,} games and {run['steps']:,} steps"
+
+
 def run_all(
     ablation: Ablation, runs: Path, cores: Sequence[int | None], results: Path
 ) -> list[dict[str, Any]]:
@@ -211,14 +261,10 @@ def run_all(
         if (name, seed) not in known
     ]
     if jobs:
+        tell(whole_time(jobs, len(cores)))
         warm_up([job.recipe for job in jobs])
     for first in range(0, len(jobs), len(cores)):
-        together = jobs[first : first + len(cores)]
-        # New processes for each batch: a process stays bound to its core.
-        with ProcessPoolExecutor(len(together)) as pool:
-            for one in pool.map(run_one, together):
-                print(json.dumps(one), file=sys.stderr, flush=True)
-                done.append(one)
+        done += side_by_side(jobs, slice(first, first + len(cores)))
         results.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(
             results, (json.dumps({"title": ablation.title, "runs": done}, indent=1) + "\n").encode()
@@ -233,11 +279,11 @@ def page(ablation: Ablation, runs: Sequence[Mapping[str, Any]]) -> str:
     variants = "\n".join(f"- `{name}`: `{json.dumps(one)}`" for name, one in ablation.variants.items())
     return (
         f"# {ablation.title}\n\n"
-        f"`python -m experiments.ablation {ablation.name}`: {ablation.minutes:g} minutes a run, one core of "
-        f"{processors}, commit {commits}. Mean over seeds with its 95 % "
+        f"`python -m experiments.ablation {ablation.name}`: {minutes_text(ablation.minutes)} a run, one core "
+        f"of {processors}, commit {commits}. Mean over seeds with its 95 % "
         "interval (Student's t, the spread of runs taken as common to all variants); in brackets the "
         "difference from the recipe. Each variant searches as it trained.\n\n"
-        f"{table(runs, BASE)}\n\nVariants, laid over the recipe:\n\n{variants}\n\n"
+        f"{table(runs, BASE)}\n\n{remarks(runs)}Variants, laid over the recipe:\n\n{variants}\n\n"
         f"The recipe, `{ablation.recipe.name}`, as compared:\n\n```toml\n{recipe}```\n"
     )
 

@@ -66,18 +66,45 @@ def table(runs: Runs, base: str) -> str:
         cells = [
             variant,
             str(len(own)),
-            *(f"{sum(one[key] for one in own) / len(own):,.0f}" for key in ("games", "steps")),
+            *(_mean(own, key) for key in ("games", "steps")),
             *(_cell(runs, variant, base, figure, known) for figure, known in spreads.items()),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
+def remarks(runs: Runs) -> str:
+    """What must be known beside the table, a paragraph each; "" if nothing is special."""
+    texts = []
+    empty = [f"{one['variant']} (seed {one['seed']})" for one in runs if not one["games"]]
+    if empty:
+        texts.append(
+            f"**Warning:** no games were finished by {', '.join(empty)}. The figures there are those of an "
+            "untrained network: give more `--minutes`."
+        )
+    if not any(spread(runs, figure).freedom for figure in runs[0]["figures"]):
+        texts.append("`-`: an interval takes two seeds or more.")
+    return "".join(f"{text}\n\n" for text in texts)
+
+
+def _mean(own: Runs, key: str) -> str:
+    """Of counts; in words if a run counted no games."""
+    mean, empty = sum(one[key] for one in own) / len(own), sum(not one["games"] for one in own)
+    if key != "games" or not empty:
+        return f"{mean:,.0f}"
+    return "no games" if empty == len(own) else f"{mean:,.0f} (no games in {empty} of {len(own)})"
+
+
+def _interval(known: Spread, *counts: int) -> str:
+    """In per cent; "-" where no variant was run twice."""
+    return f"{100 * known.around(*counts):.1f}" if known.freedom else "-"
+
+
 def _cell(runs: Runs, variant: str, base: str, figure: str, known: Spread) -> str:
     own, others = values(runs, variant, figure), values(runs, base, figure)
     mean = sum(own) / len(own)
-    text = f"{100 * mean:.1f} ± {100 * known.around(len(own)):.1f} %"
+    text = f"{100 * mean:.1f} ± {_interval(known, len(own))} %"
     if variant == base or not others:
         return text
     change = mean - sum(others) / len(others)
-    return f"{text} ({100 * change:+.1f} ± {100 * known.around(len(own), len(others)):.1f})"
+    return f"{text} ({100 * change:+.1f} ± {_interval(known, len(own), len(others))})"

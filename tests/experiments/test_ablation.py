@@ -7,13 +7,14 @@ import itertools
 import json
 import math
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from experiments import ablation
 from experiments import recipe as recipes
-from experiments.ablation_table import spread, table, values
+from experiments.ablation_table import remarks, spread, table, values
 from experiments.judges import check_judge
 from runtime.config import flattened
 from runtime.exits import Exit, Fatal
@@ -129,6 +130,35 @@ def test_spread_is_that_within_variants() -> None:
     assert first == "| variant | seeds | games | steps | errors |"
     assert rows[1] == f"| a | 3 | 1 | 2 | 50.0 ± {277.6 * 0.1 / math.sqrt(3):.1f} % |"
     assert rows[2].endswith(f"(-40.0 ± {277.6 * 0.1 * math.sqrt(2 / 3):.1f}) |")
+
+
+def test_one_seed_has_no_interval_and_a_run_without_games_is_marked() -> None:
+    runs = [run_of("a", 1, 0.5), run_of("b", 1, 0.4) | {"games": 0}]
+    *_, first, second = table(runs, "a").splitlines()
+    assert first == "| a | 1 | 1 | 2 | 50.0 ± - % |"
+    assert second == "| b | 1 | no games | 2 | 40.0 ± - % (-10.0 ± -) |"
+    assert "no games were finished by b (seed 1)" in remarks(runs)
+    assert "an interval takes two seeds or more" in remarks(runs)
+    assert remarks([run_of("a", seed, 0.5) for seed in (1, 2)]) == ""
+
+
+def test_each_run_is_told_as_it_begins_and_ends_after_the_time_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_one(job: ablation.Job) -> dict[str, object]:
+        return {**run_of(job.variant, job.seed, 0.5), "games": 1200 if job.variant == ablation.BASE else 0}
+
+    monkeypatch.setattr(ablation, "run_one", run_one)
+    monkeypatch.setattr(ablation, "ProcessPoolExecutor", ThreadPoolExecutor)
+    monkeypatch.setattr(ablation, "warm_up", lambda _: None)
+    loaded = dataclasses.replace(ablation.load("connect_four"), minutes=1, seeds=(1,))
+    done = ablation.run_all(loaded, tmp_path, [0, 1], tmp_path / "runs.json")
+    assert [one["variant"] for one in done] == list(loaded.all())
+    first, *lines = [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert first.startswith(f"{len(done)} runs of 1 minute, 2 at a time: about ")
+    assert f"run 1 of {len(done)}, {ablation.BASE}, seed 1: begins, for 1 minute" in lines
+    assert f"run 1 of {len(done)}, {ablation.BASE}, seed 1: ended, with 1,200 games and 2 steps" in lines
+    assert sum("WARNING: no games" in line for line in lines) == len(done) - 1
 
 
 def test_intervals_of_differences_hold_what_they_say() -> None:
