@@ -35,7 +35,7 @@ LOCAL = "127.0.0.1"
 @dataclass(frozen=True)
 class StatusConfig:
     """Says how a run is. Exit status: 0 if all is well, 3 for an alert or a fault, 69 if no azserver
-    answers."""
+    answers, 2 if several run here and none is named."""
 
     run: Positional[str] = ""
     """Folder of a run, or its name in --runs; empty: ask --server."""
@@ -102,7 +102,8 @@ def of_this_machine() -> RunStatus:
     served = {folder.path: _address_in(folder) for folder in served_runs()}
     if len(served) > 1:
         which = ", ".join(f"{path} (port {address.port})" for path, address in served.items())
-        raise Fatal(f"several azservers run here: {which}; name one of these folders", Exit.USAGE)
+        example = f"azplay status {next(iter(served))}"
+        raise Fatal(f"several azservers run here: {which}; name one, such as `{example}`", Exit.USAGE)
     if served:
         return of_server(next(iter(served.values())))
     try:
