@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from tyro.conf import Positional
 
 from runtime import aio, extras
+from runtime.exits import guarded
 from runtime.finding import RUNS, one_network
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
     `first` come before the first line."""
     extras.require("train", "an engine")
 
+    from engine.core.driver import leave_if_preparing
+
     async def main(stop: aio.Stop) -> None:
         from engine.core.driver import LONGEST_LINE, Driver
         from engine.core.preparing import prepare
@@ -91,8 +94,13 @@ def serve(make: Callable[[], Engine], settings: EngineConfig, first: Sequence[Or
             await driver.run(Input(sys.stdin.fileno(), LONGEST_LINE), first)
             watch.cancel()
 
-    aio.run(main)
-    return 0
+    def run() -> int:
+        aio.run(main)
+        return 0
+
+    code = guarded(run)
+    leave_if_preparing(code)
+    return code
 
 
 async def _end_on_signal(stop: aio.Stop, driver: Driver) -> None:

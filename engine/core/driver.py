@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
@@ -13,13 +15,15 @@ from engine.core.orders import Engine, Order, Prepare, Quit, Say, SetDeadline, S
 from engine.core.report import Report
 from engine.core.thinker import Thinker, Thinking
 from engine.lines import Input
-from runtime.exits import Fatal
+from runtime.exits import Exit, Fatal
 
 T = TypeVar("T")
 
 LONGEST_LINE = 1 << 16
 """Bytes; the moves of the longest games take a tenth of it."""
 
+PREPARATION = "preparation"
+"""Name of threads that load and compile."""
 PATIENCE = 1.0
 """Seconds of preparation after which the protocol may say that it takes a while."""
 
@@ -142,5 +146,16 @@ async def in_thread(work: Callable[[], T]) -> T:
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(tell, result, failure)
 
-    threading.Thread(target=body, name="preparation", daemon=True).start()
+    threading.Thread(target=body, name=PREPARATION, daemon=True).start()
     return await done
+
+
+def leave_if_preparing(code: int) -> None:
+    """End the process with `code` if a thread of `in_thread` still works: the compiler in it aborts when the
+    interpreter is taken down under it. To be called when all else has ended."""
+    if any(thread.name == PREPARATION for thread in threading.enumerate()):
+        if code == Exit.OK:  # else something was said
+            print("ended while the search was being prepared", file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

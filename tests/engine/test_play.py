@@ -157,3 +157,24 @@ def test_a_game_that_does_not_exist_and_a_bad_position_are_one_line() -> None:
             text=True,
         )
         assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+PREPARES_FOR_EVER = """
+import asyncio, threading
+from engine.core.driver import in_thread, leave_if_preparing
+async def main():
+    task = asyncio.create_task(in_thread(threading.Event().wait))
+    await asyncio.sleep(0)
+    task.cancel()
+leave_if_preparing(3)
+asyncio.run(main())
+leave_if_preparing(0)
+print("the interpreter is taken down")
+"""
+
+
+def test_an_end_while_a_network_is_prepared_leaves_at_once_with_one_line() -> None:
+    """The compiler aborts if the interpreter is taken down under its thread."""
+    done = subprocess.run([sys.executable, "-c", PREPARES_FOR_EVER], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "ended while the search was being prepared\n"
