@@ -56,7 +56,13 @@ def read_about(backup: Path) -> About:
         )
     try:
         about = msgspec.json.decode((backup / FILE).read_bytes(), type=About)
-    except (OSError, msgspec.DecodeError) as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
+        why = f"it has no {FILE}" if backup.is_dir() else "there is no such folder"
+        text = f"{backup} is no backup of a run: {why}; name a folder that `azplay backup` has made"
+        raise Fatal(text, Exit.BAD_DATA) from error
+    except OSError as error:
+        raise Fatal(f"{backup / FILE} cannot be read: {error.strerror}", Exit.BAD_DATA) from error
+    except msgspec.DecodeError as error:
         raise Fatal(f"{backup} is no backup of a run ({FILE}: {error})", Exit.BAD_DATA) from error
     if about.format != FORMAT:
         raise Fatal(

@@ -55,7 +55,8 @@ def make_backup(run: RunFolder, target: Path, say: Callable[[str], None]) -> Abo
     with filled(target) as folder:
         copy = _Copy(run, folder)
         copy.settings()
-        say(f"{copy.spools()} games of spools")
+        waiting = copy.spools()
+        say(f"copied {waiting:,} finished game{'' if waiting == 1 else 's'} that wait in spools")
         step = copy.checkpoints()
         games = copy.games()
         weights = copy.weights()

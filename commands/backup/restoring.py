@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -34,6 +35,13 @@ def restore(
     same identity is beside it; nothing is left then.
     """
     about = read_about(backup)
+    if run.path.exists() or run.path.is_symlink():
+        aside = run.path.with_name(f"{run.path.name}-old")
+        raise Fatal(
+            f"{run.path} exists already, and nothing is written over: choose another name, or, if that one "
+            f"is given up, move it away first ({shlex.join(['mv', str(run.path), str(aside)])})",
+            Exit.CONFIG,
+        )
     sums = read_sums(backup)
     if identity == "auto":
         _check_identity(about, run)

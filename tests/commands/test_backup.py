@@ -111,6 +111,20 @@ def test_the_folder_of_a_server_or_of_a_trainer_alone_can_be_backed_up(run: Live
     assert len(stored(restored(tmp_path / "b", tmp_path / "d"))) == 15
 
 
+@pytest.mark.parametrize("identity", ["auto", "keep", "new"])
+def test_a_name_that_is_taken_is_told_first(run: LiveRun, tmp_path: Path, identity: Identity) -> None:
+    """No --identity would help."""
+    backed_up(run, tmp_path / "backup")
+    with pytest.raises(Fatal, match=r"live exists already.*move it away first \(mv \S+live \S+live-old\)"):
+        restored(tmp_path / "backup", run.folder.path.parent, identity=identity)
+
+
+def test_what_is_no_backup_is_called_so(tmp_path: Path) -> None:
+    for path, why in ((tmp_path / "none", "there is no such folder"), (tmp_path, "it has no backup.json")):
+        with pytest.raises(Fatal, match=f"is no backup of a run: {why}"):
+            restored(path, tmp_path / "runs")
+
+
 def killed_at(point: int, work: Callable[[], object]) -> bool:
     """Do the work in a child that is killed at its fsync number `point`; False if it came to its end."""
     child = os.fork()
