@@ -114,7 +114,7 @@ def _looked(text: str | Path, runs: Path) -> str:
 def _nearest(text: str | Path, runs: Path) -> str:
     known = sorted({folder.name for folder in runs.glob("*") if _is_run(folder)})
     if not known:
-        return f"{runs} has no runs (--runs says where they are)"
+        return f"there are no runs in the folder {runs} (--runs names another)"
     if near := difflib.get_close_matches(Path(text).name, known, n=1):
         return f"the nearest run in {runs} is {near[0]!r}"
     more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""

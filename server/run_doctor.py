@@ -99,21 +99,28 @@ def _games(path: Path) -> tuple[str, int | None, int]:
 
 def run_findings(facts: RunFacts) -> list[Finding]:
     if not facts.exists:
-        return [ok("run", f"{facts.path} is new: azserver makes it, with an untrained network")]
+        return [ok("run folder", f"{facts.path} is new: azserver makes it, with an untrained network")]
     if facts.about_error:
-        return [fault("run", facts.about_error, "restore run.json from a backup, or choose another --run")]
+        return [
+            fault("run folder", facts.about_error, "restore run.json from a backup, or choose another --run")
+        ]
     if facts.game != facts.wanted_game:
         found = f"{facts.path} is of {facts.game}, not {facts.wanted_game}"
-        return [fault("run", found, f"give --game {facts.game}, or choose another --run")]
+        return [fault("run folder", found, f"give --game {facts.game}, or choose another --run")]
     works = ", an azserver works on it" if facts.locked else ""
-    return [ok("run", f"{facts.path}, {facts.game}{works}"), _weights_finding(facts), _games_finding(facts)]
+    return [
+        ok("run folder", f"{facts.path}, {facts.game}{works}"),
+        _weights_finding(facts),
+        _games_finding(facts),
+    ]
 
 
 def _weights_finding(facts: RunFacts) -> Finding:
     if facts.weights_error:
         return fault("weights files", facts.weights_error, "restore weights/ from a backup")
     if facts.weights is not None:
-        return ok("weights files", f"version {facts.weights} is whole, {facts.weights_files} files kept")
+        kept = f"{facts.weights_files} file{'' if facts.weights_files == 1 else 's'} kept"
+        return ok("weights files", f"version {facts.weights} is whole, {kept}")
     if facts.weights_files or facts.games:
         return fault(
             "weights files",

@@ -122,6 +122,8 @@ async def serve(runs: Path, listener: socket.socket, config: WebConfig, page: st
             await web.SockSite(runner, listener).start()
             shown = f"[{host}]" if ":" in host else host
             print(f"http://{shown}:{port}{page}", flush=True)
+            if sys.stderr.isatty():  # not where azserver has started it
+                print("Ctrl-C ends it; runs go on.", file=sys.stderr, flush=True)
             if not is_loopback(host):
                 print(
                     f"azplay web: listening on {host}: everybody who reaches this machine can look at the "

@@ -77,8 +77,8 @@ def damage_games(folder: RunFolder) -> None:
     ("damage", "check"),
     [
         (lambda _: None, ""),
-        (damage_about, "run"),
-        (remove_about, "run"),
+        (damage_about, "run folder"),
+        (remove_about, "run folder"),
         (remove_weights, "weights files"),
         (damage_weights, "weights files"),
         (remove_current, "weights files"),
@@ -97,7 +97,7 @@ def test_a_damaged_run_folder_is_found(
 
 def test_a_folder_of_another_game_is_found_and_a_new_one_is_fine(tmp_path: Path) -> None:
     folder = run_folder(tmp_path)
-    assert faults(run_findings(look_at_run(folder, "chess"))) == {"run"}
+    assert faults(run_findings(look_at_run(folder, "chess"))) == {"run folder"}
     assert faults(run_findings(look_at_run(RunFolder(tmp_path, "new"), "chess"))) == set()
 
 
