@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 from pathlib import Path
 
@@ -204,6 +205,18 @@ def test_a_run_in_use_is_named_before_anything_is_announced(
     with folder.lock("azserver"):
         assert azrun.main() == Exit.CONFIG
     assert capsys.readouterr().err.startswith("azrun: error: run 'tic_tac_toe-tiny'")
+
+
+def test_a_port_in_use_ends_it_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port, runs = find_base_port(34_000), tmp_path / "runs"
+    flags = ["--game", "tic_tac_toe", "--port", str(port), "--runs", str(runs)]
+    monkeypatch.setattr(sys, "argv", ["azrun", *flags])
+    with socket.create_server(("127.0.0.1", port + 1)):
+        assert azrun.main() == Exit.TRY_AGAIN
+    assert f"port {port + 1} is in use" in capsys.readouterr().err
+    assert not runs.exists()
 
 
 def test_without_figures_the_summary_is_all_zero(tmp_path: Path) -> None:
