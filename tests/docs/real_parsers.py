@@ -24,6 +24,7 @@ import commands.azplay
 import commands.azrun
 import experiments.__main__
 import experiments.ablation
+import experiments.on_games
 import experiments.on_truth
 import server.key_commands
 import server.main
@@ -94,6 +95,8 @@ def check_module(arguments: Sequence[str]) -> None:
         settings_in_force("trainer", rest)
     elif module == "experiments":
         experiments.recipe.load(experiments.__main__.parse(list(rest)).name)
+    elif module == "experiments.on_games":
+        experiments.on_games.parse(list(rest))
     elif module == "experiments.on_truth":
         experiments.on_truth.parse(list(rest))
     elif module == "experiments.ablation":
@@ -146,6 +149,7 @@ def known_flags(settings_page: str) -> set[str]:
         experiments.ablation.parse,
         experiments.on_truth.parse,
         bench.peers.__main__.parse,
+        experiments.on_games.parse,
     ):
         with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
             parse(["--help"])

@@ -1,0 +1,164 @@
+"""`python -m experiments.on_games RUN`: compares settings of the trainer on the stored games of a run.
+
+Trains a new network for each variant on the games of a run, and takes its losses on a tenth of them that no
+variant is trained on. FLAGS are those of the trainer, such as "--loss.value-q-share 0.5"; the first variant
+is the run as it was. All take as many steps. This needs no self-play, so it is quick; the price is that the
+games stay those of the run, however good the network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import process_time
+from typing import Any
+
+from experiments.ablation_table import spread
+from experiments.machine import describe_machine
+from games import get_game
+from runtime.exits import Exit, Fatal, guarded
+from runtime.finding import run_named
+from runtime.runs import RunFolder, write_atomically
+from store.reader import StoreReader
+from trainer.__main__ import load
+from trainer.config import TrainerConfig
+from trainer.train_step import HeldOutFigures, prepare_thread
+from trainer.training_loop import TrainingLoop
+
+HELD_OUT = "0.1"
+"""Share of the games that no variant is trained on."""
+FIGURES = ("policy_loss", "value_loss", "value_spread", "material_r")
+"""Columns of the table, of `HeldOutFigures`."""
+
+
+@dataclass(frozen=True)
+class Taught:
+    """One network, trained on the games of a run."""
+
+    variant: str
+    seed: int
+    steps: int
+    seconds: float
+    """Processor time of the steps."""
+    figures: dict[str, float]
+    """Held-out losses, and the share of errors in known positions by group."""
+
+
+def variant_of(text: str) -> tuple[str, list[str]]:
+    """(name, flags of the trainer) of NAME=FLAGS. Fatal(USAGE)."""
+    name, equals, flags = text.partition("=")
+    if not name or not equals:
+        raise Fatal(
+            f"--variant {text!r} must be NAME=FLAGS, such as 'q=--loss.value-q-share 0.5'", Exit.USAGE
+        )
+    return name, shlex.split(flags)
+
+
+def settings_of(run: RunFolder, flags: Sequence[str], seed: int) -> TrainerConfig:
+    """The run's own, with the flags over them. Fatal(CONFIG, BAD_DATA)."""
+    if not run.trainer_config.is_file():
+        raise Fatal(f"{run.path} has no trainer.toml: no trainer has worked on this run", Exit.BAD_DATA)
+    own = ["--config", str(run.trainer_config)]
+    return load([*own, "--samples.held-out", HELD_OUT, *flags, "--seed", str(seed)], {})
+
+
+def teach(run: RunFolder, variant: str, flags: Sequence[str], seed: int, steps: int) -> Taught:
+    """Train a new network on all games of the run. Fatal(BAD_DATA) if they are too few."""
+    config, about = settings_of(run, flags, seed), json.loads(run.about.read_bytes())
+    game = get_game(about["game"])
+    with TemporaryDirectory() as folder:
+        loop = TrainingLoop(config, game, about["history"], config.net or _preset(run), Path(folder))
+        reader = StoreReader(run.games)
+        loop.fill(reader, reader.span()[1])
+        reader.close()
+        if not loop.window.targets or loop.held_out() is None:
+            raise Fatal(f"{run.games} has too few games: some hundred are needed", Exit.BAD_DATA)
+        begun = process_time()
+        for _ in range(steps):
+            loop.make_step()
+        seconds = process_time() - begun
+        found = loop.held_out()
+        assert found is not None
+        return Taught(variant, seed, steps, seconds, figures_of(found) | loop.known_errors())
+
+
+def figures_of(found: HeldOutFigures) -> dict[str, float]:
+    """Those of `FIGURES` that there are."""
+    values = {name: getattr(found, name) for name in FIGURES}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _preset(run: RunFolder) -> str:
+    """The network that the run's server was given."""
+    return str(tomllib.loads(run.config.read_text())["net"])
+
+
+def page(run: str, found: Sequence[Taught], machine: dict[str, Any]) -> str:
+    """The results for people: means over seeds with 95 % intervals."""
+    rows = [asdict(one) for one in found]
+    spreads = {name: spread(rows, name) for name in found[0].figures}
+    lines = [
+        "| variant | seeds | steps | core-min | " + " | ".join(spreads) + " |",
+        "|---" * (4 + len(spreads)) + "|",
+    ]
+    for variant in dict.fromkeys(one.variant for one in found):
+        own = [one for one in found if one.variant == variant]
+        minutes = sum(one.seconds for one in own) / len(own) / 60
+        cells = [variant, str(len(own)), f"{own[0].steps:,}", f"{minutes:.1f}"]
+        for name, known in spreads.items():
+            mean = sum(one.figures[name] for one in own) / len(own)
+            cells.append(f"{mean:.4f} ± {known.around(len(own)):.4f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return ABOUT.format(run=run, **machine) + "\n".join(lines) + "\n"
+
+
+ABOUT = """# Trained on the games of {run}
+
+New networks, trained on the stored games of one run; losses on a tenth of the games, which none was trained
+on. Intervals are of 95 %; the spread over seeds is taken as common to all variants. Value losses of variants
+with different value targets cannot be compared.
+
+`python -m experiments.on_games {run}`, {date}, commit {commit}, {processor}, load average {load_before}.
+
+"""
+
+
+def parse(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m experiments.on_games", description=__doc__)
+    parser.add_argument("run", help="name or folder of a run that has been trained")
+    parser.add_argument("--variant", action="append", default=[], metavar="NAME=FLAGS")
+    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    return parser.parse_args(argv)
+
+
+def _main() -> int:
+    options = parse()
+    if options.steps < 1:
+        raise Fatal("--steps must be at least 1", Exit.USAGE)
+    run, machine = run_named(options.run), describe_machine()
+    variants = [("as it was", []), *map(variant_of, options.variant)]
+    folder: Path = options.out / f"on_games-{run.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    prepare_thread(1)
+    found: list[Taught] = []
+    for seed in options.seeds:
+        for name, flags in variants:
+            found.append(teach(run, name, flags, seed, options.steps))
+            print(f"{name}, seed {seed}: {found[-1].figures}", flush=True)
+            about = {"machine": machine, "variants": dict(variants), "found": [asdict(one) for one in found]}
+            write_atomically(folder / "found.json", (json.dumps(about, indent=1) + "\n").encode())
+            write_atomically(folder / "README.md", page(run.name, found, machine).encode())
+    return int(Exit.OK)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(_main))
