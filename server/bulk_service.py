@@ -78,7 +78,7 @@ class BulkService:
         self._clock = clock
         self._upload = WeightsUpload(game)
         self._to_store: asyncio.Queue[WeightsInfo] = asyncio.Queue(maxsize=1)
-        self._untold: set[bytes] = set()
+        self._untold: dict[bytes, None] = {}
         """Players that have not been told which weights are current now."""
 
     def routes(self) -> Mapping[type[Message], Route]:
@@ -95,13 +95,14 @@ class BulkService:
     def tell_weights(self) -> None:
         """Other weights are current: tell all players. Who cannot be told now is told at a later `tick`."""
         players = (session for session in self.port.sessions.all() if session.role in PLAYERS)
-        self._untold = {peer_of(session) for session in players}
+        # In the order in which they came: a simulation tells them in the same order each time.
+        self._untold = dict.fromkeys(peer_of(session) for session in players)
         self._tell()
 
     def _tell(self) -> None:
         info = self._store.current
         if info is not None:
-            self._untold = {peer for peer in self._untold if not self.port.send(peer, info)}
+            self._untold = dict.fromkeys(peer for peer in self._untold if not self.port.send(peer, info))
 
     def close(self) -> None:
         """Write down what is to be known after a restart."""
@@ -131,7 +132,7 @@ class BulkService:
         return None
 
     def session_ended(self, session: Session) -> None:
-        self._untold.discard(peer_of(session))
+        self._untold.pop(peer_of(session), None)
         self.chunks.session_ended(session)
         if self.trainer is not None and self.trainer.number == session.number:
             self.trainer = None

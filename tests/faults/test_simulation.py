@@ -59,7 +59,6 @@ def test_what_a_handler_of_the_front_raises_is_seen() -> None:
         assert any("faults of its own" in fault for fault in simulate(1).faults)
 
 
-@pytest.mark.skip(reason="not true since weights are simulated (issue 15): seed 0 differs by the hash seed")
 def test_a_seed_is_repeated_exactly_in_another_process() -> None:
     """With other hash seeds and addresses: else a failing seed could not be looked into."""
     code = (
