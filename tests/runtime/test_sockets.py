@@ -137,7 +137,7 @@ def test_a_port_in_use_is_a_clear_error() -> None:
         with pytest.raises(Fatal, match="--port") as caught:
             listen([f"tcp://127.0.0.1:{port}"])
     assert str(port) in str(caught.value)
-    assert caught.value.code == Exit.CONFIG
+    assert caught.value.code == Exit.TRY_AGAIN
 
 
 def test_a_socket_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None:
